@@ -29,15 +29,15 @@ import (
 
 // emptyDir is the working and agent directory of every daemon under test: what
 // they write goes to an actortest.Disk. agentDir is the agent directory of those that have
-// tasks, with an agent.
-var emptyDir, agentDir string
+// tasks, with an agent; noFiles has the directory of each node's root without files.
+var emptyDir, agentDir, noFiles string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "troupe-actors-")
 	if err != nil {
 		panic(err)
 	}
-	emptyDir, agentDir = filepath.Join(dir, "empty"), filepath.Join(dir, "agent")
+	emptyDir, agentDir, noFiles = filepath.Join(dir, "empty"), filepath.Join(dir, "agent"), filepath.Join(dir, "none")
 	err = errors.Join(os.Mkdir(emptyDir, 0o700), os.MkdirAll(filepath.Join(agentDir, "agents"), 0o700),
 		os.WriteFile(filepath.Join(agentDir, "agents", "helper.md"), []byte("---\nname: helper\ndescription: Helps.\n---\nHelp.\n"), 0o600))
 	if err != nil {

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -10,10 +11,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"troupe/actors/actortest"
 	"troupe/actors/cluster"
 	"troupe/actors/cluster/clustertest"
+	"troupe/protocol"
 	"troupe/tools"
 )
 
@@ -239,4 +242,67 @@ func TestApprovalOfBothOwners(t *testing.T) {
 		assert.Len(t, b.Events(id, "tool_execution_end"), 1)
 		assert.Equal(t, 1, strings.Count(b.lines(id), `"role":"toolResult"`))
 	}, confirm)
+}
+
+// TestRootWithoutFiles: a session in a root of mode none has no tool that touches files, and no bash, whoever asks for them. It works
+// where each node has an empty directory for it, and goes on anywhere; what begins in it is as it is.
+func TestRootWithoutFiles(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesWith(t, func(c *Config) {
+			require.NoError(t, os.MkdirAll(c.Relay.Roots["n"].Path, 0o700))
+			c.Sessions.Cluster.Wants = func(cwd string) cluster.Wants {
+				o, _, err := c.Relay.Wants(protocol.OpenSession{Cwd: cwd}, cwd)
+				require.Nil(t, err)
+				return o.Wants
+			}
+		}, "a", "b")
+		c := through(nodes[0], "client-one", "")
+		open := func(i int, how string) gjson.Result {
+			id := fmt.Sprint("x-o", i)
+			c.Line(fmt.Sprintf(`{"id":%q,"type":"open_session","retain":true,%s}`, id, how))
+			return c.wait(id)
+		}
+		for i, how := range []string{`"cwd":"n:sub"`, `"cwd":"/","wants":{"root":"n"}`, `"cwd":"w:","wants":{"root":"n"}`} {
+			v := open(i, how)
+			assert.Equal(t, "invalid_params", code(v), v.Raw)
+		}
+		var s string
+		for i := 10; ; i++ {
+			v := open(i, `"cwd":"n:","tools":["note","danger"]`)
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			if s = v.Get("data.sessionId").Str; v.Get("data.node").Str == "b" || nodes[1].member.Has(cluster.SessionID(s)) {
+				break
+			}
+			c.Call(t, `{"type":"close_session"`+at(s)+`}`)
+		}
+		none := func(s, node string) {
+			t.Helper()
+			assert.Equal(t, `[[],["todo_write","task"]]`, c.Call(t, `{"type":"get_tools"`+at(s)+`}`).Get("data.[activeToolNames,allTools.#.name]").Raw)
+			c.Call(t, `{"type":"set_active_tools","toolNames":["note"]`+at(s)+`}`)
+			assert.Equal(t, `[]`, c.Call(t, `{"type":"get_tools"`+at(s)+`}`).Get("data.activeToolNames").Raw)
+			assert.Equal(t, "unsupported", code(c.Call(t, `{"type":"bash","command":"echo hi"`+at(s)+`}`)))
+			assert.Contains(t, c.Call(t, `{"type":"list_open_sessions"}`).Get(`data.sessions.#(sessionId=="`+s+`")`).Raw, `"cwd":"`+everywhere(node)["n"].Path+`"`)
+		}
+		none(s, "b")
+		c.run(s, "~w~ tool=danger rounds=1 calls=1")
+		results := c.Events(s, "tool_execution_end")
+		require.Len(t, results, 1)
+		assert.Contains(t, results[0].Raw, "not found")
+		c.Say(s, "prompt", "~x~ pace=500 parts=8")
+		c.pass(2 * time.Second)
+		w.lose("b")
+		c.pass(30 * time.Second)
+		assert.Contains(t, nodes[0].lines(s), "part 7 for ~x~")
+		assert.NotContains(t, nodes[0].lines(s), "directory")
+		none(s, "a")
+		require.True(t, c.Call(t, `{"type":"new_session"`+at(s)+`}`).Get("success").Bool())
+		none(s, "a")
+		c.run(s, "~y~ two")
+		made := c.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data.sessionId").Str
+		at, err := nodes[0].member.Where(t.Context(), cluster.SessionID(made))
+		require.NoError(t, err)
+		assert.Equal(t, "a", at.Name)
+		require.NoError(t, c.leave())
+		nodes[0].end()
+	})
 }

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,9 +31,11 @@ type node struct {
 
 const copies = "/copies"
 
-// everywhere is the roots of every node: sessions in w may be on any.
-func everywhere() map[string]cluster.Root {
-	return map[string]cluster.Root{"w": {Path: emptyDir, Mode: cluster.Shared}, "g": {Path: "/roots/g", Mode: cluster.Git}}
+// everywhere is the roots of a node: sessions in w may be on any, and those in n have no files.
+func everywhere(name string) map[string]cluster.Root {
+	return map[string]cluster.Root{
+		"w": {Path: emptyDir, Mode: cluster.Shared}, "g": {Path: "/roots/g", Mode: cluster.Git}, "n": {Path: filepath.Join(noFiles, name), Mode: cluster.None},
+	}
 }
 
 // oneNode runs a test in fake time with a node that is a cluster by itself, and ends it.
@@ -67,7 +70,7 @@ func startNode(t *testing.T, engine *clustertest.Memory, h *actortest.History, n
 func startNodeOn(t *testing.T, engine *clustertest.Memory, h *actortest.History, name, boot string, disk *actortest.Disk, changes ...func(*Config)) *node {
 	n := &node{name: name, way: engine.Client()}
 	n.member = cluster.Join(cluster.MemberConfig{
-		Self: cluster.Node{Name: name, Boot: boot, Addr: name, Roots: everywhere()}, Log: n.way, Registry: n.way, Patience: 5 * time.Second,
+		Self: cluster.Node{Name: name, Boot: boot, Addr: name, Roots: everywhere(name)}, Log: n.way, Registry: n.way, Patience: 5 * time.Second,
 	})
 	ctx, kill := context.WithCancel(t.Context())
 	n.kill = kill

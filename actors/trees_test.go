@@ -39,7 +39,7 @@ func treesOf(t *testing.T, names ...string) (w *wires, nodes []*node, tree func(
 		n := startNode(t, engine, h, name, func(c *Config) {
 			c.Sessions.Guard.Close() // its script would keep time from passing
 			c.Sessions.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
-			c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: everywhere(), Log: zerolog.Nop()}
+			c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: everywhere(name), Log: zerolog.Nop()}
 			c.Sessions.Cluster.Trees = session.Trees{}
 			c.Sessions.Cluster.Trees.Add("g", origin, filepath.Join(dir, name))
 		})

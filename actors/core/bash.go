@@ -35,6 +35,9 @@ func (m *Machine) bash(c Command, b protocol.Bash) {
 		return
 	}
 	switch {
+	case m.set.NoFiles:
+		m.fail(c, protocol.CodeUnsupported.Errorf("The session is in a root without files, where no commands run"))
+		return
 	case len(m.bashes) > 0 && m.set.Rules.OneBash:
 		m.fail(c, protocol.CodeSessionBusy.Errorf("Bash command already running"))
 		return

@@ -534,6 +534,7 @@ type Settings struct {
 	// FailsOver says that another process goes on with what its log ends with: where nothing goes on
 	// the log says so.
 	FailsOver bool
+	NoFiles   bool // the session has no directory that moves with it: nothing runs that would use one
 	Project   protocol.ProjectTrust
 }
 

@@ -31,7 +31,8 @@ func (s *Shared) Wants(cmd protocol.OpenSession, base string) (o Opening, cwd st
 		if w.Root = root; rest != "" && !filepath.IsLocal(rest) {
 			return o, "", protocol.CodeInvalidParams.Errorf("cwd leads out of the root %s: %s", root, rest)
 		}
-		return o, s.in(root, rest), nil
+		cwd = s.in(root, rest)
+		return o, cwd, s.noFiles(root, cwd)
 	case cwd == "" && w.Root != "":
 		return o, s.in(w.Root, ""), nil
 	case cwd == "":
@@ -39,6 +40,9 @@ func (s *Shared) Wants(cmd protocol.OpenSession, base string) (o Opening, cwd st
 	}
 	if w.Root == "" {
 		w.Root = s.rootOf(cwd)
+	}
+	if err := s.noFiles(w.Root, cwd); err != nil {
+		return o, "", err
 	}
 	if w.Root == "" || s.Roots[w.Root].Mode == cluster.Pinned {
 		w.Node = s.Members.Self()
@@ -52,6 +56,14 @@ func (s *Shared) Wants(cmd protocol.OpenSession, base string) (o Opening, cwd st
 func InRoot(cwd string) bool {
 	root, _, named := strings.Cut(cwd, ":")
 	return named && !strings.ContainsAny(root, "/~.")
+}
+
+// noFiles refuses a directory in a root of mode none, which has one: that is another one on each node.
+func (s *Shared) noFiles(root, cwd string) *protocol.Error {
+	if of := s.Roots[root]; of.Mode == cluster.None && cwd != of.Path {
+		return protocol.CodeInvalidParams.Errorf("The root %s has no files, and so no directories: cwd has to be %s:", root, root)
+	}
+	return nil
 }
 
 // in is a directory in a root, "" if this node does not have it.

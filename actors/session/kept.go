@@ -57,6 +57,12 @@ func (cl *Cluster) wants(w cluster.Wants, cwd string) cluster.Wants {
 	return w
 }
 
+// noFiles says whether sessions in a directory of this node have no files: it is that of a root of mode none, which each node
+// has for itself.
+func (cl *Cluster) noFiles(cwd string) bool {
+	return cl != nil && cl.Wants != nil && cl.Member.Root(cl.Wants(cwd).Root).Mode == cluster.None
+}
+
 // dir is where the session works on this node; "" if that is what its header says.
 func (k *kept) dir() string {
 	switch {

@@ -69,7 +69,7 @@ func (d *durable) failover() *core.Failover {
 		return nil
 	}
 	f := core.Failover{From: k.owned.From, Stop: k.cluster.Stop}
-	if dir := k.dir(); dir != "" && dir != d.file.Header().Cwd {
+	if dir := k.dir(); dir != "" && dir != d.file.Header().Cwd && !k.cluster.noFiles(dir) {
 		f.Cwd = dir
 	}
 	if op, adopted := d.file.View().Adopted(); adopted {

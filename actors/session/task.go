@@ -250,7 +250,7 @@ func (w *workspace) tasksOff() bool {
 // ownBox is the tools of a session that are not the client's.
 func (w *workspace) ownBox(shared *Shared, spec link.OpenSpec, rules protocol.Rules, bound bool) toolbox.Box {
 	child := spec.Child
-	set := toolSet{bound: bound, offer: core.TaskOffer{
+	set := toolSet{bound: bound, none: shared.Cluster.noFiles(w.cwd), offer: core.TaskOffer{
 		Agents: w.agents.List, Strict: rules.PiscesWords, Isolation: w.files.Task.Isolation.Enabled, Verify: w.files.Task.Verification.Enabled,
 	}}
 	set.tasks = !w.tasksOff() && (child == nil || slices.Contains(child.Entry.Tools, core.TaskTool))
@@ -264,6 +264,7 @@ func (w *workspace) ownBox(shared *Shared, spec link.OpenSpec, rules protocol.Ru
 // toolSet is what the tools of a session depend on that are not its client's.
 type toolSet struct {
 	bound, tasks bool
+	none         bool // nothing touches files
 	offer        core.TaskOffer
 	box          toolbox.Box
 }
@@ -272,7 +273,7 @@ type toolSet struct {
 func (t *toolSet) fits(other toolSet) bool {
 	mine, its := t.offer.Agents, other.offer.Agents
 	sameList := len(mine) == len(its) && (len(mine) == 0 || &mine[0] == &its[0])
-	return sameList && t.bound == other.bound && t.tasks == other.tasks && t.offer.Strict == other.offer.Strict &&
+	return sameList && t.bound == other.bound && t.none == other.none && t.tasks == other.tasks && t.offer.Strict == other.offer.Strict &&
 		t.offer.Isolation == other.offer.Isolation && t.offer.Verify == other.offer.Verify
 }
 
@@ -286,7 +287,9 @@ func (h *Shared) ownTools(set toolSet) toolbox.Box {
 	if set.bound {
 		reg = reg.Bound()
 	}
-	set.box = toolbox.Own(reg)
+	if set.box = toolbox.Own(reg); set.none {
+		set.box = toolbox.Box{toolbox.Todo{}}
+	}
 	if set.tasks {
 		set.box = set.box.With(toolbox.NewTask(set.offer))
 	}

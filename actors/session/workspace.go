@@ -197,6 +197,7 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 		Model: choice.Model, Level: w.level(spec, choice), KnownTools: w.tools.Infos(),
 		Check:   w.tools.CheckWith,
 		Confirm: shared.Confirm, Permissions: w.permissions.Active(), ApprovalTimeout: shared.ApprovalTimeout.Milliseconds(), Ephemeral: spec.Memory, Project: f.Project,
+		NoFiles: shared.Cluster.noFiles(w.cwd),
 	}
 	if level := rules.Clamp(choice.Model, w.settings.Level); level != w.settings.Level {
 		shared.complaints.about(fmt.Errorf("thinking level %s: this dialect has none above %s; the feature %s or the dialect %s has",

@@ -259,6 +259,9 @@ func checkRoot(name string, root cluster.Root) error {
 	}
 	switch root.Mode {
 	case cluster.None:
+		if root.Path != "" {
+			return fmt.Errorf("a root of mode none has no files, and so no path: %s", root.Path)
+		}
 		return nil
 	case cluster.Git:
 		if root.Remote == "" {
@@ -390,7 +393,10 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", withoutSecrets(o.Engine), err), n.peers.Close())
 	}
-	trees, roots := o.trees(cfg.Sessions.AgentDir)
+	trees, roots, err := o.trees(cfg.Sessions.AgentDir)
+	if err != nil {
+		return nil, errors.Join(err, n.peers.Close(), n.engine.Close())
+	}
 	self := cluster.Node{
 		Name: o.Node, Boot: rand.Text(), Addr: o.Advertise, Labels: o.ownLabels(cfg.Sessions), Roots: roots, Version: version,
 		Reads: [2]int{1, cluster.Format}, Writes: [2]int{1, cluster.Format},
@@ -420,12 +426,17 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	return n, nil
 }
 
-// trees is the roots of mode git, and completes where they are on this node. What others are told of the
-// roots has no addresses, in which there may be keys.
-func (o *clusterOptions) trees(agentDir string) (trees session.Trees, told map[string]cluster.Root) {
+// trees is the roots of mode git, and completes where they are on this node, and those of mode none. What others are told of
+// the roots has no addresses, in which there may be keys.
+func (o *clusterOptions) trees(agentDir string) (trees session.Trees, told map[string]cluster.Root, err error) {
 	trees, told = session.Trees{}, map[string]cluster.Root{}
 	for name, root := range o.Roots {
-		if root.Mode == cluster.Git {
+		switch root.Mode {
+		case cluster.None: // an empty directory: a session has to be somewhere
+			root.Path = filepath.Join(agentDir, "troupe", "cluster", "none", name)
+			err = errors.Join(err, os.MkdirAll(root.Path, 0o700))
+			o.Roots[name] = root
+		case cluster.Git:
 			root.Path = cmp.Or(root.Path, filepath.Join(agentDir, "troupe", "cluster", "roots", name))
 			trees.Add(name, root.Remote, root.Path)
 			root.Remote = ""
@@ -433,7 +444,7 @@ func (o *clusterOptions) trees(agentDir string) (trees session.Trees, told map[s
 		}
 		told[name] = root
 	}
-	return trees, told
+	return trees, told, err
 }
 
 // listenWhere completes where other nodes are waited for.

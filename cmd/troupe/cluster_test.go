@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -75,4 +76,22 @@ func TestSizes(t *testing.T) {
 		assert.Equal(t, want, got, text)
 		assert.Equal(t, want == 0, err != nil, text)
 	}
+}
+
+// TestRootNone: a root of mode none is a directory of the node's own, which it makes: nobody says where.
+func TestRootNone(t *testing.T) {
+	var o clusterOptions
+	require.NoError(t, o.root("chat=none"))
+	require.NoError(t, checkRoot("chat", o.Roots["chat"]))
+	agentDir := t.TempDir()
+	_, told, err := o.trees(agentDir)
+	require.NoError(t, err)
+	assert.Equal(t, o.Roots, told)
+	assert.Equal(t, cluster.None, told["chat"].Mode)
+	assert.True(t, strings.HasPrefix(told["chat"].Path, agentDir), told["chat"].Path)
+	assert.DirExists(t, told["chat"].Path)
+	assert.ErrorContains(t, checkRoot("chat", cluster.Root{Mode: cluster.None, Path: agentDir}), "no path")
+	require.NoError(t, os.WriteFile(agentDir+"/file", nil, 0o600))
+	_, _, err = o.trees(agentDir + "/file")
+	assert.Error(t, err)
 }

@@ -75,6 +75,8 @@ var mutants = []mutant{
 	{"a request that was lost with its node costs nothing", "actors/core/restore.go", "\t\tm.spendLost()\n", "", stories},
 	{"who asks for what a newer version has written asks again and again", "actors/relay/relay.go", "case errors.Is(why, cluster.ErrNewer), errors.Is(why, cluster.ErrUpgrade):", "case false:", []string{"./actors", "-run", "TestNewerSession"}},
 	{"a wait that was given up goes on on another node", "actors/core/turn.go", "\tm.endOmitted()\n", "", []string{"./actors", "-run", "TestNodeLostInARetryWait"}},
+	{"a root without files has tools", "actors/session/task.go", "set.box = toolbox.Own(reg); set.none {", "set.box = toolbox.Own(reg); false {", []string{"./actors", "-run", "TestRootWithoutFiles"}},
+	{"a command runs in a root without files", "actors/core/bash.go", "case m.set.NoFiles:", "case false:", []string{"./actors", "-run", "TestRootWithoutFiles"}},
 	{"what waits for extensions runs though it was cancelled", "actors/session/fence.go", "return by == core.CancelBash{Job: work.Job}", "return false", []string{"./actors/session", "-run", "TestUnfence"}},
 	{"a group overtakes what waits for extensions", "actors/session/session.go", " || s.busy() || s.belongs(r) != nil {", " || s.belongs(r) != nil {", shells},
 	{"who asks again where nobody is there is answered at once", "actors/session/extdialogs.go", "a.unseen > maxDialogs", "a.unseen > 1<<40", []string{"./actors", "-run", "TestDialogsAgainAndAgain"}},
