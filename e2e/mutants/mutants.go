@@ -24,6 +24,7 @@ var (
 	nodes    = []string{"./actors", "-run", "TestKept|TestNodeLost|TestFenced|TestEngineAway|TestParkedIsReleased|TestReadNeedsLease|TestDrainedInARun|TestCopyOfAnother|TestKeysOverNodes"}
 	members  = []string{"./actors/cluster", "-run", "TestReleased|TestOwnerLost|TestLease"}
 	beats    = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
+	engines  = []string{"./actors/cluster/jetstream", "./actors/cluster/postgres", "-run", "TestSettings|TestOld|TestInit|TestCredentials"}
 	configs  = []string{"./store/config"}
 	models   = []string{"./providers/registry", "./providers/wire"}
 	logins   = []string{"./providers/auth"}
@@ -336,6 +337,12 @@ var mutants = []mutant{
 	{"a log is not checked when it is loaded", "actors/cluster/chain.go", "if err := at.Add(r); err != nil {", "if err := at.Add(r); false {", cluster},
 	{"a log that ends too early is a shorter session", "actors/cluster/chain.go", "oldTail:\n\t\t\treturn got, cmp.Or(damage,", "oldTail:\n\t\t\t_ = damage\n\t\t\treturn got, nil // cmp.Or(damage,", cluster},
 	{"a log with a hole is asked of one server only", "actors/cluster/chain.go", "log.Sources(), time.Now()", "log.Sources()[:1], time.Now()", cluster},
+	{"an engine with a stream that discards is good enough", "actors/cluster/jetstream/setup.go", " || is.MaxMsgsPerSubject != want.MaxMsgsPerSubject", "", engines},
+	{"an engine with a stream of one replica is good enough", "actors/cluster/jetstream/setup.go", "is.Replicas < want.Replicas && !e.cfg.Single", "false", engines},
+	{"one server of three says for all that it syncs", "actors/cluster/jetstream/setup.go", "all = max(all, s.Data.Meta.Size)", "_ = all", engines},
+	{"a server that loses streams is good enough", "actors/cluster/jetstream/setup.go", "case err != nil:\n\t\t\treturn err\n\t\tcase !s", "case err != nil && false:\n\t\tcase !s", engines},
+	{"PostgreSQL without a standby is good enough", "actors/cluster/postgres/engine.go", "case standbys == \"\" && !e.single:", "case false:", engines},
+	{"credentials that others can read are used", "actors/cluster/jetstream/engine.go", "err == nil && info.Mode().Perm()&0o077 != 0", "err == nil && info.Mode().Perm()&0o007 != 0", engines},
 	{"a shorter log than known is claimed", "actors/cluster/writer.go", "tail.Seq > known.Seq || known.Seq == 0:", "tail.Seq != known.Seq || known.Seq == 0:", cluster},
 	{"another log than known is claimed", "actors/cluster/writer.go", "case tail.Seq == known.Seq && tail.Sum != known.Sum:", "case false:", cluster},
 	{"parts that nothing has ended are entries", "actors/cluster/chain.go", "case r.Kind == Claim:\n\t\t\t\tparts = nil", "case r.Kind == Claim:", cluster},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"go/version"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -109,7 +110,7 @@ func (e *Engine) checkStreams(ctx context.Context) error {
 		return fmt.Errorf("%w: max_payload is %d bytes: 8MB is what it should be", cluster.ErrSettings, size)
 	}
 	for _, want := range streams(m.Partitions, 3) {
-		var info nats.StreamInfo
+		var info struct{ Config settings }
 		if err := e.api(ctx, "STREAM.INFO."+want.Name, struct{}{}, &info); err != nil {
 			return fmt.Errorf("stream %s: %w", want.Name, err)
 		}
@@ -120,18 +121,24 @@ func (e *Engine) checkStreams(ctx context.Context) error {
 	return nil
 }
 
+// settings are those of a stream, with what the client's own does not have.
+type settings struct {
+	nats.StreamConfig
+	Persist string `json:"persist_mode"`
+}
+
 // wrong is what of a stream's settings loses records, or keeps them from being read.
-func (e *Engine) wrong(want, is nats.StreamConfig) string {
+func (e *Engine) wrong(want nats.StreamConfig, is settings) string {
 	for _, of := range []struct {
 		what  string
 		wrong bool
 	}{
 		{fmt.Sprintf("%d replicas, not 3", is.Replicas), is.Replicas < want.Replicas && !e.cfg.Single},
 		{"no storage in files", is.Storage != want.Storage},
+		{"writes that are acknowledged before they are made", is.Persist == "async"},
 		{"no deny_delete", !is.DenyDelete},
 		{"no allow_direct", !is.AllowDirect},
-		{"limits that discard records", is.Retention != want.Retention || is.MaxAge != 0 || is.MaxMsgs > 0 || is.MaxBytes > 0},
-		{"limits that discard records", is.MaxMsgsPerSubject != want.MaxMsgsPerSubject},
+		{"limits that discard records", is.Retention != want.Retention || is.MaxAge != 0 || is.MaxMsgs > 0 || is.MaxBytes > 0 || is.MaxMsgsPerSubject != want.MaxMsgsPerSubject},
 		{fmt.Sprintf("a max_msg_size of %d, below %d", is.MaxMsgSize, want.MaxMsgSize), is.MaxMsgSize > 0 && is.MaxMsgSize < want.MaxMsgSize},
 		{fmt.Sprintf("the subjects %v, not %v", is.Subjects, want.Subjects), !slices.Equal(is.Subjects, want.Subjects)},
 		{"no republish of beats", want.RePublish != nil && (is.RePublish == nil || is.RePublish.Destination != want.RePublish.Destination)},
@@ -147,7 +154,8 @@ func (e *Engine) wrong(want, is nats.StreamConfig) string {
 type jsz struct {
 	Server struct{ Name, Ver string }
 	Data   struct {
-		Config struct {
+		Disabled bool
+		Config   struct {
 			SyncAlways bool `json:"sync_always"`
 		}
 		Meta *struct {
@@ -186,14 +194,15 @@ func (e *Engine) checkServers(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%w: no server answers the system account: %w", cluster.ErrUnavailable, err)
 		}
-		if err := old(s.Server.Name, s.Server.Ver); err != nil {
+		switch err := old(s.Server.Name, s.Server.Ver); {
+		case s.Data.Disabled: // it keeps nothing, and is none of those
+			heard--
+		case err != nil:
 			return err
-		}
-		if !s.Data.Config.SyncAlways {
+		case !s.Data.Config.SyncAlways:
 			return fmt.Errorf("%w: %s acknowledges before it syncs, which loses records at a power cut: set jetstream { sync_interval: always }",
 				cluster.ErrSettings, s.Server.Name)
-		}
-		if s.Data.Meta != nil {
+		case s.Data.Meta != nil:
 			all = max(all, s.Data.Meta.Size)
 		}
 	}
@@ -205,7 +214,8 @@ const oldest = "2.14.7"
 
 // old fails for a server that is older. Of a build that is somebody's own nothing is known.
 func old(server, is string) error {
-	if v := "go" + is; version.IsValid(v) && version.Compare(v, "go"+oldest) < 0 { // Go's versions have the same form
+	number, _, _ := strings.Cut(is, "-")                                               // what is a candidate for a version is judged as that one
+	if v := "go" + number; version.IsValid(v) && version.Compare(v, "go"+oldest) < 0 { // Go's versions have the same form
 		return fmt.Errorf("%w: %s is nats-server %s: %s is the oldest that is safe", cluster.ErrSettings, server, is, oldest)
 	}
 	return nil
