@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -443,6 +444,47 @@ func TestRelayFailsOver(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRelayWatched: what a gateway passes on, how long that takes and how long a fail-over did are measured.
+func TestRelayWatched(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := new(cluster.Metrics)
+		w, _, nodes := nodesWith(t, func(c *Config) {
+			if c.Epoch == "ea" {
+				c.Relay.Metrics = m
+			}
+		}, "a", "b", "c")
+		value := func(name string) float64 {
+			t.Helper()
+			var text strings.Builder
+			require.NoError(t, m.Write(&text, nil))
+			for line := range strings.Lines(text.String()) {
+				if is, found := strings.CutPrefix(line, "troupe_cluster_"+name+" "); found {
+					v, err := strconv.ParseFloat(strings.TrimSpace(is), 64)
+					require.NoError(t, err)
+					return v
+				}
+			}
+			return 0
+		}
+		c := through(nodes[0], "client-one", `,"features":["seq"]`)
+		s := c.openOn("b", "client-one")
+		lines, answers := value("relay_lines_total"), value("relay_seconds_count")
+		for range 5 {
+			c.Call(t, `{"type":"get_state"`+at(s)+`}`)
+		}
+		assert.Equal(t, []float64{5, 5, 0}, []float64{value("relay_lines_total") - lines, value("relay_seconds_count") - answers, value("failover_seconds_count")})
+		w.lose("b")
+		c.Line(`{"id":"x-p2","type":"follow_up","message":"~x~ two"` + at(s) + `}`)
+		require.True(t, c.wait("x-p2").Get("success").Bool())
+		assert.EqualValues(t, 1, value("failover_seconds_count"))
+		assert.InDelta(t, 1.2, value("failover_seconds_sum"), 0.6)
+		c.pass(10 * time.Second)
+		require.NoError(t, c.leave())
+		nodes[0].end()
+		nodes[2].end()
+	})
 }
 
 // TestRelayFailsOverUnasked: a client that asks for nothing hears how its run goes on, also on the

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"hash/fnv"
 	"time"
 )
@@ -65,6 +64,7 @@ func (o *Owned) Note(ctx context.Context, text []byte, keys []string) error {
 }
 
 func (o *Owned) put(ctx context.Context, do func(context.Context) (Seq, error)) error {
+	defer o.noted(o.Fenced())
 	ctx, cancel := context.WithTimeout(ctx, o.member.cfg.Patience)
 	defer cancel()
 	lease, leased := o.member.Lease()
@@ -74,14 +74,18 @@ func (o *Owned) put(ctx context.Context, do func(context.Context) (Seq, error)) 
 		o.member.cfg.Metrics.Took("troupe_cluster_doubtful_seconds", took)
 		o.member.said("session was in doubt", "session", o.id, "epoch", o.Epoch(), "for", took)
 	}
-	switch {
-	case err == nil && leased:
+	if err == nil && leased {
 		o.lease = lease
-	case errors.Is(err, ErrFenced):
+	}
+	return err
+}
+
+// noted tells that somebody else was found to own the session, unless that was known before.
+func (o *Owned) noted(before bool) {
+	if !before && o.Fenced() {
 		o.member.cfg.Metrics.Count("troupe_cluster_fenced_total", 1)
 		o.member.said("session fenced", "session", o.id, "epoch", o.Epoch())
 	}
-	return err
 }
 
 // Current says that what was appended is all there is: what is in memory may be shown. Under
@@ -98,6 +102,7 @@ func (o *Owned) Current(ctx context.Context) error {
 // not own it any more.
 func (o *Owned) Release(ctx context.Context) error {
 	defer o.Drop()
+	defer o.noted(o.Fenced())
 	ctx, cancel := context.WithTimeout(ctx, 4*oneTry)
 	defer cancel()
 	text, _ := json.Marshal(about{To: o.Heir})

@@ -25,6 +25,7 @@ var (
 	members  = []string{"./actors/cluster", "-run", "TestReleased|TestOwnerLost|TestLease"}
 	beats    = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
 	engines  = []string{"./actors/cluster/jetstream", "./actors/cluster/postgres", "-run", "TestSettings|TestOld|TestInit|TestCredentials"}
+	watched  = []string{"./actors/cluster", "-run", "TestWatched|TestMetrics"}
 	configs  = []string{"./store/config"}
 	models   = []string{"./providers/registry", "./providers/wire"}
 	logins   = []string{"./providers/auth"}
@@ -343,6 +344,9 @@ var mutants = []mutant{
 	{"a server that loses streams is good enough", "actors/cluster/jetstream/setup.go", "case err != nil:\n\t\t\treturn err\n\t\tcase !s", "case err != nil && false:\n\t\tcase !s", engines},
 	{"PostgreSQL without a standby is good enough", "actors/cluster/postgres/engine.go", "case standbys == \"\" && !e.single:", "case false:", engines},
 	{"credentials that others can read are used", "actors/cluster/jetstream/engine.go", "err == nil && info.Mode().Perm()&0o077 != 0", "err == nil && info.Mode().Perm()&0o007 != 0", engines},
+	{"a damaged log is counted under a name that nobody waits for", "actors/cluster/metrics.go", "troupe_cluster_chain_errors_total", "troupe_cluster_chain_error_total", watched},
+	{"a fence is counted each time that it is met", "actors/cluster/owned.go", "if !before && o.Fenced() {", "if o.Fenced() {", watched},
+	{"a fence that is found at the release is not told", "actors/cluster/owned.go", "defer o.Drop()\n\tdefer o.noted(o.Fenced())", "defer o.Drop()", watched},
 	{"a shorter log than known is claimed", "actors/cluster/writer.go", "tail.Seq > known.Seq || known.Seq == 0:", "tail.Seq != known.Seq || known.Seq == 0:", cluster},
 	{"another log than known is claimed", "actors/cluster/writer.go", "case tail.Seq == known.Seq && tail.Sum != known.Sum:", "case false:", cluster},
 	{"parts that nothing has ended are entries", "actors/cluster/chain.go", "case r.Kind == Claim:\n\t\t\t\tparts = nil", "case r.Kind == Claim:", cluster},
