@@ -27,6 +27,7 @@ type node struct {
 	way    *clustertest.Memory
 	kill   context.CancelFunc // of its signs of life
 	lost   bool               // see [node.lose]
+	asked  int                // how often it was asked which session it has
 }
 
 const copies = "/copies"

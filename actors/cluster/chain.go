@@ -127,29 +127,3 @@ func Load(ctx context.Context, log Log, id SessionID, from Mark, to Seq, f func(
 	}
 	return got, nil
 }
-
-// Copies reads the log of a session from every server that has it, and checks each.
-func Copies(ctx context.Context, log Log, id SessionID) (copies []Copy, err error) {
-	tail, err := log.Tail(ctx, id)
-	for _, from := range log.Sources() {
-		if from.Server && err == nil {
-			copies = append(copies, copyOf(ctx, from, id, tail.Seq))
-		}
-	}
-	return copies, err
-}
-
-func copyOf(ctx context.Context, from Source, id SessionID, tail Seq) Copy {
-	c := Copy{Server: from.Name}
-	for c.Err == nil && c.Last.Seq < tail {
-		was := c.Last.Seq
-		c.Err = from.Read(ctx, id, was, tail, func(r Record) error {
-			c.Records, c.Bytes = c.Records+1, c.Bytes+len(r.Lines)
-			return c.Last.Add(r)
-		})
-		if c.Err == nil && c.Last.Seq == was {
-			c.Err = fmt.Errorf("%w: it ends at %d, and the log at %d", ErrDamaged, was, tail)
-		}
-	}
-	return c
-}

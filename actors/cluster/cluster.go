@@ -188,12 +188,3 @@ type Server struct {
 	Current bool
 	Lag     uint64 // records; bytes, where the engine counts these
 }
-
-// Copy is a session's log as one server has it.
-type Copy struct {
-	Server  string
-	Records int
-	Bytes   int
-	Last    Mark
-	Err     error // what is wrong with it
-}

@@ -226,17 +226,20 @@ func (m *Member) Place(id SessionID, w Wants) (Node, error) { return Place(id, w
 // Where is the node that lines for a session go to now: its owner, or if that is dead or there is
 // none the node that it belongs to, which claims it.
 func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
-	tail, err := m.cfg.Log.Tail(ctx, id)
-	if err != nil {
-		return Node{}, err
+	at, err := m.Latest(ctx, id)
+	if at.Tail.Seq == 0 && at.Before != nil { // it has none yet: it is where the one before it would be
+		at = *at.Before
 	}
+	id, tail := at.ID, at.Tail
 	switch {
+	case err != nil:
+		return Node{}, err
 	case tail.Seq == 0:
 		return Node{}, fmt.Errorf("%w: %s", ErrNoSession, id)
 	case tail.Kind != Release && (tail.Node == m.cfg.Self.Name || !m.dead(ctx, tail.Node)):
 		return m.seen(tail.Node).Node, nil
 	}
-	w, err := m.wanted(ctx, id, tail)
+	w, err := m.Wanted(ctx, id, tail)
 	if err != nil {
 		return Node{}, err
 	}
@@ -248,6 +251,29 @@ func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
 		err = &LostError{w.Node, last.When}
 	}
 	return n, err
+}
+
+// Latest is a session, which may have taken the place of another one.
+type Latest struct {
+	ID     SessionID
+	Tail   Record  // the zero Record while it has none
+	Before *Latest // the one whose place it took; nil for none
+}
+
+// mostLatest bounds how many sessions are followed.
+const mostLatest = 1000
+
+// Latest finds what has taken the place of a session in the end: itself, where nothing has.
+func (m *Member) Latest(ctx context.Context, id SessionID) (at Latest, err error) {
+	for range mostLatest {
+		at.ID = id
+		if at.Tail, err = m.cfg.Log.Tail(ctx, id); err != nil || at.Tail.Next() == nil {
+			break
+		}
+		before := at
+		id, at = before.Tail.Next().ID, Latest{Before: &before}
+	}
+	return at, err
 }
 
 // LostError says that a session's directory is on a node that does not answer, and on no other.
@@ -309,9 +335,8 @@ func (m *Member) States() map[string]int {
 
 // heir is the node that a session was given to and that can have it; "" if it belongs where its wants say.
 func (m *Member) heir(tail Record, w Wants) string {
-	var of about
-	if tail.Kind == Release && json.Unmarshal(tail.Lines, &of) == nil && of.To != "" && m.Take(of.To, w) == nil {
-		return of.To
+	if to := tail.about().To; to != "" && m.Take(to, w) == nil {
+		return to
 	}
 	return ""
 }
@@ -344,9 +369,9 @@ func (m *Member) dead(ctx context.Context, name string) bool {
 
 var errEnough = errors.New("enough was read")
 
-// wanted is what a session wants of its node, which its first record says. The directory of one that is on one
+// Wanted is what a session wants of its node, which its first record says. The directory of one that is on one
 // node only is on the node that had the session last: see [Member.Adopt].
-func (m *Member) wanted(ctx context.Context, id SessionID, tail Record) (w Wants, err error) {
+func (m *Member) Wanted(ctx context.Context, id SessionID, tail Record) (w Wants, err error) {
 	m.mu.Lock()
 	w, known := m.wants[id]
 	m.mu.Unlock()
@@ -428,7 +453,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 				w.Node = m.cfg.Self.Name
 			}
 			wants = w
-		} else if w, err = m.wanted(ctx, id, tail); err == nil {
+		} else if w, err = m.Wanted(ctx, id, tail); err == nil {
 			if tail.Seq != seen {
 				seen, sent = tail.Seq, m.sent()
 			}

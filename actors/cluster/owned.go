@@ -13,8 +13,10 @@ type Owned struct {
 	Why  string // it could be claimed: new, release, boot, dead
 	From string // the node that had it before, which may be this one; "" for none
 
-	Wants Wants  // of its node
-	Heir  string // the node that is to have it once it is released; "" for the one where it belongs
+	Wants Wants    // of its node
+	Heir  string   // the node that is to have it once it is released; "" for the one where it belongs
+	Next  *Next    // what takes its place when it is released; nil for nothing
+	Ends  []string // the keys of the command that does that
 
 	*Writer
 	member *Member
@@ -105,8 +107,8 @@ func (o *Owned) Release(ctx context.Context) error {
 	defer o.noted(o.Fenced())
 	ctx, cancel := context.WithTimeout(ctx, 4*oneTry)
 	defer cancel()
-	text, _ := json.Marshal(about{To: o.Heir})
-	err := o.Writer.Release(ctx, text)
+	text, _ := json.Marshal(about{To: o.Heir, Next: o.Next})
+	err := o.Writer.Release(ctx, text, o.Ends)
 	if err == nil {
 		o.member.cfg.Metrics.Count("troupe_cluster_released_total", 1)
 		o.member.said("session released", "session", o.id, "epoch", o.Epoch())

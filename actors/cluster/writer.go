@@ -40,7 +40,26 @@ type about struct {
 	Wants Wants  `json:"wants,omitzero"`  // of the session; in its first claim
 	Claim string `json:"claim,omitempty"` // tells two claims of one life behind one record apart
 	To    string `json:"to,omitempty"`    // who is to have the session that is released
+	Next  *Next  `json:"next,omitempty"`  // what took its place where it was released; nil for nothing
 }
+
+// Next is the session that took the place of another one, for who knows that one.
+type Next struct {
+	ID   SessionID `json:"id"`
+	Dir  string    `json:"dir,omitempty"`  // where it works on the node that made it; there may be no record of it yet
+	Text string    `json:"text,omitempty"` // the answer to the command that made it
+}
+
+// about is what a release says beside its head; the zero value for other records.
+func (r Record) about() (of about) {
+	if r.Kind == Release {
+		_ = json.Unmarshal(r.Lines, &of) // an empty one says nothing
+	}
+	return of
+}
+
+// Next is what took the place of a session that ends with this record; nil for nothing.
+func (r Record) Next() *Next { return r.about().Next }
 
 // Own claims the session behind its tail for one life of a node. The tail was read before somebody asked
 // whether the owner is dead, see [Beats]. It fails with ErrFenced if anything was appended since, or the tail that was
@@ -139,9 +158,10 @@ func (w *Writer) Trim(ctx context.Context, text []byte) error {
 }
 
 // Release says in the log that nobody owns the session. Nothing can be appended
-// behind it. text is a text of the release, which is no entry. Errors are those of Append.
-func (w *Writer) Release(ctx context.Context, text []byte) error {
-	if _, err := w.put(ctx, Record{Kind: Release, Lines: text}, false); err != nil {
+// behind it. text is a text of the release, which is no entry, keys those of the command whose effect it is. Errors
+// are those of Append.
+func (w *Writer) Release(ctx context.Context, text []byte, keys []string) error {
+	if _, err := w.put(ctx, Record{Kind: Release, Lines: text, Keys: keys}, false); err != nil {
 		return err
 	}
 	w.final = ErrReleased

@@ -38,7 +38,7 @@ func (m *Machine) beginSwitch(c Command) {
 		case w.again.Key.Key != "" && m.conflicts(c, &w.again, key):
 			return
 		case w.again.Disposition == protocol.KeyDone:
-			m.done(c, arrived(c.Cmd, w.again.Text))
+			m.done(c, Arrived(c.Cmd, w.again.Text))
 			return
 		}
 	}
@@ -49,9 +49,9 @@ func (m *Machine) beginSwitch(c Command) {
 	m.do(LoadSession{Seq: c.Seq, Name: c.Name, Cmd: c.Cmd, Again: w.again.Next})
 }
 
-// arrived is the answer to a command that has put another session, or branch, in the place
+// Arrived is the answer to a command that has put another session, or branch, in the place
 // of this one: nobody objected.
-func arrived(cmd protocol.Command, text string) protocol.Result {
+func Arrived(cmd protocol.Command, text string) protocol.Result {
 	switch cmd.(type) {
 	case protocol.Fork:
 		return protocol.ForkResult{Text: text}
@@ -281,7 +281,7 @@ func (in SessionActivated) apply(m *Machine) {
 	}
 	m.emit(m.changed(reason))
 	// The session is there, whatever cannot be written of it; a summary that was asked for is not.
-	m.endSwitch(Reply{Seq: in.Seq, Data: arrived(w.cmd.Cmd, w.to.Text), Regardless: w.summary == nil})
+	m.endSwitch(Reply{Seq: in.Seq, Data: Arrived(w.cmd.Cmd, w.to.Text), Regardless: w.summary == nil})
 }
 
 // changed tells clients which session this is now.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +32,12 @@ type indexText struct {
 	protocol.SessionSummary
 	Node string `json:"node,omitempty"` // that has it open; "" for none
 	Runs bool   `json:"runs,omitempty"` // a run is on, or a dialog is open
+	// Handle is what clients call it, where it took the place of another session; "" where that is its id.
+	Handle string `json:"handle,omitempty"`
 }
+
+// handle is what clients call the session.
+func (t *indexText) handle() string { return cmp.Or(t.Handle, t.ID) }
 
 // indexing is what a session has said last.
 type indexing struct {
@@ -51,6 +57,9 @@ func (s *Session) index(c actor.Context) {
 	}
 	state, by := s.m.State(), s.whatWasSaid()
 	now := indexText{Node: k.cluster.Member.Self(), Runs: s.m.Phase() != core.PhaseIdle}
+	if s.handle != k.id {
+		now.Handle = s.handle
+	}
 	now.Path, now.ID, now.Cwd, now.Created = k.cluster.file(k.id), k.id, s.work.cwd, s.file.Header().Timestamp
 	now.Name, now.FirstMessage, now.MessageCount = s.m.Name(), by.first, int(state.MessageCount)
 	was := &s.reported.index
@@ -170,8 +179,8 @@ func (s *sessions) nodeDied(c actor.Context, name string) {
 			if of.Node != name || !of.Runs {
 				continue
 			}
-			if at, err := cl.Member.Where(ctx, cluster.SessionID(of.ID)); err == nil && at.Name == cl.Member.Self() {
-				found.ids = append(found.ids, of.ID)
+			if at, err := cl.Member.Where(ctx, cluster.SessionID(of.handle())); err == nil && at.Name == cl.Member.Self() {
+				found.ids = append(found.ids, of.handle())
 			}
 		}
 		return found

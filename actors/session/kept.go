@@ -63,6 +63,14 @@ func (cl *Cluster) noFiles(cwd string) bool {
 	return cl != nil && cl.Wants != nil && cl.Member.Root(cl.Wants(cwd).Root).Mode == cluster.None
 }
 
+// place is where a session works on this node that wants something of it, and worked elsewhere.
+func (cl *Cluster) place(w cluster.Wants, elsewhere string) string {
+	if root := cl.Member.Root(w.Root); root.Path != "" && root.Mode != cluster.Git {
+		return filepath.Join(root.Path, w.Dir)
+	}
+	return elsewhere
+}
+
 // dir is where the session works on this node; "" if that is what its header says.
 func (k *kept) dir() string {
 	switch {
@@ -91,14 +99,21 @@ type kept struct {
 	fs      store.FS
 	log     zerolog.Logger
 	id      string
-	wants   cluster.Wants                           // of a new one
-	adopts  bool                                    // its directory was on another node, and is here from now on
-	owned   *cluster.Owned                          // nil before it is claimed
-	tree    *rooted                                 // nil for a session that is in no root of mode git
-	wake    func()                                  // of the session; see [cluster.Owned.Woken]
-	doubt   func(time.Time)                         // likewise; see [cluster.Writer.Doubted]
-	sign    []string                                // keys of the commands whose effect is appended next
-	wait    func(func(context.Context) error) error // how it waits for an engine: see [turn.wait]
+	wants   cluster.Wants   // of a new one
+	adopts  bool            // its directory was on another node, and is here from now on
+	owned   *cluster.Owned  // nil before it is claimed
+	tree    *rooted         // nil for a session that is in no root of mode git
+	wake    func()          // of the session; see [cluster.Owned.Woken]
+	doubt   func(time.Time) // likewise; see [cluster.Writer.Doubted]
+	signed
+	wait func(func(context.Context) error) error // how it waits for an engine: see [turn.wait]
+}
+
+// signed is which commands of clients the log says something of.
+type signed struct {
+	sign []string // keys of those whose effect is appended next
+	made []string // those of the one that put the session in the place of another, on whatever node
+	says string   // a text in the answer to that
 }
 
 // keptBy is how the cluster has a session; nil for one that it does not keep.
@@ -210,22 +225,54 @@ func (k *kept) Commit(lines []byte) error {
 }
 
 func (k *kept) commit(ctx context.Context, lines []byte) error {
-	if k.owned == nil {
-		ctx, cancel := context.WithTimeout(ctx, claimTime)
-		defer cancel()
-		owned, err := k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, cluster.Mark{})
-		if err != nil {
-			return err
-		}
-		owned.Woken(k.wake)
-		owned.Doubted(k.doubt)
-		if k.owned = owned; owned.Why != "new" { // it was to begin here
-			return cluster.ErrFenced
-		}
+	if err := k.begin(ctx); err != nil {
+		return err
 	}
 	keys := k.sign
 	k.sign = nil
 	return k.owned.Append(ctx, lines, keys)
+}
+
+// begin claims a session of which nothing is in its log yet.
+func (k *kept) begin(ctx context.Context) error {
+	if k.owned != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	owned, err := k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, cluster.Mark{})
+	if err != nil {
+		return err
+	}
+	owned.Woken(k.wake)
+	owned.Doubted(k.doubt)
+	if k.owned = owned; owned.Why != "new" { // it was to begin here
+		return cluster.ErrFenced
+	}
+	return nil
+}
+
+// leaveFor says in the log that another session has taken the place of this one for whoever knows it by its id, and which
+// command has done that, with a text in its answer. It is said before that is answered: where the node is lost, the next one
+// goes on with the new session, and the command does nothing twice.
+func (k *kept) leaveFor(next *store.Log, key, text string) {
+	to := keptBy(next)
+	if to == nil || to.id == k.id {
+		return
+	}
+	err := k.wait(k.begin)
+	if k.owned == nil {
+		k.log.Warn().Err(err).Msg("the cluster does not know which session took the place of this one")
+		return
+	}
+	k.owned.Next = &cluster.Next{ID: cluster.SessionID(to.id), Dir: next.Header().Cwd, Text: text}
+	if key != "" {
+		k.owned.Ends = []string{key}
+	}
+	to.made, to.says = k.owned.Ends, text
+	if k.tree == nil { // else it is saved first, which takes long
+		k.release()
+	}
 }
 
 // Close is that of [store.Keeper]: this node gives the session up.
@@ -237,6 +284,12 @@ func (k *kept) Close(whole bool) {
 	if whole {
 		k.mark(k.owned.Mark(), k.owned.Keys())
 	}
+	if k.owned.Next == nil || k.tree != nil { // else it was
+		k.release()
+	}
+}
+
+func (k *kept) release() {
 	if err := k.wait(k.owned.Release); err != nil {
 		k.log.Info().Err(err).Msg("the session was not released: another node has to wait before it can have it")
 	}

@@ -196,7 +196,7 @@ func (s *Session) sign(effects []core.Effect) {
 // doneBefore answers a command whose effect is in the log: it has come again, perhaps by way of another
 // node.
 func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
-	k := s.kept()
+	k := keptBy(s.file.Log)
 	if k == nil {
 		return false
 	}
@@ -207,7 +207,12 @@ func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
 	if slices.Contains(s.keysOf(s.inputs.group), key) {
 		s.endGroup(c)
 	}
+	var data protocol.Result
 	switch {
+	case slices.Contains(k.made, key):
+		data = core.Arrived(r.Cmd, k.says)
+	case k.owned == nil:
+		return false
 	case k.owned.Done(key) != 0:
 	case k.owned.Done(key+begun) != 0: // its end was lost with a node
 		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Err: protocol.CodeSessionUnavailable.Errorf("interrupted: the node that ran it was lost; it may or may not have finished")})
@@ -216,7 +221,7 @@ func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
 		return false
 	}
 	if s.current(c, &r) {
-		if _, ok := s.clients.reply(r.Seq, nil, nil); ok {
+		if _, ok := s.clients.reply(r.Seq, data, nil); ok {
 			s.clients.unsent[len(s.clients.unsent)-1].item.Response.Replayed = true
 		}
 		s.clients.flush(c.ActorSystem().Root)

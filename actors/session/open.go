@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/cluster"
 	"troupe/actors/core"
 	"troupe/actors/extension"
 	"troupe/actors/kernel"
@@ -276,9 +278,45 @@ func (l *loader) existing() (*store.Log, *protocol.Error) {
 		header := store.NewHeader(l.spec.ID, l.spec.Cwd, l.spec.Parent, time.Now().UnixMilli())
 		return l.shared.openPath(l.spec.Path, header, false)
 	case l.shared.Cluster != nil && l.spec.ID != "" && !l.spec.Memory && l.spec.Child == nil:
-		return l.shared.openKept(l.spec)
+		return l.shared.openLatest(l.spec)
 	}
 	return nil, nil
+}
+
+// openLatest opens the session of the cluster that a handle is of, or begins it: one that has taken the place of the
+// session whose id the handle is, if there is one.
+func (h *Shared) openLatest(spec link.OpenSpec) (*store.Log, *protocol.Error) {
+	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
+	defer cancel()
+	at, err := h.Cluster.Member.Latest(ctx, cluster.SessionID(spec.ID))
+	if err != nil {
+		return nil, keptError(spec.ID, err)
+	}
+	if at.Before == nil {
+		return h.openKept(spec)
+	}
+	spec.ID = string(at.ID)
+	log, refused := (*store.Log)(nil), (*protocol.Error)(nil)
+	if next := at.Before.Tail.Next(); at.Tail.Seq == 0 { // nothing was said in it
+		wants, err := h.Cluster.Member.Wanted(ctx, at.Before.ID, at.Before.Tail)
+		if err != nil {
+			return nil, keptError(spec.ID, err)
+		}
+		log = h.beginKept(h.keep(spec.ID, wants), h.Cluster.place(wants, next.Dir), spec.Parent)
+	} else if log, refused = h.openKept(spec); refused != nil {
+		return nil, refused
+	}
+	if k := keptBy(log); k != nil {
+		k.made, k.says = at.Before.Tail.Keys, at.Before.Tail.Next().Text
+	}
+	return log, nil
+}
+
+// beginKept begins a session of the cluster: it is claimed with its first line, if it is not yet.
+func (h *Shared) beginKept(k *kept, cwd, parent string) *store.Log {
+	o := h.logOptions()
+	o.Commit = k
+	return store.NewLog(k.fs, h.Cluster.file(k.id), store.NewHeader(k.id, cwd, parent, time.Now().UnixMilli()), o)
 }
 
 // openKept opens a session that the cluster keeps, or begins it.
@@ -304,8 +342,7 @@ func (h *Shared) openKept(spec link.OpenSpec) (*store.Log, *protocol.Error) {
 		if k.tree != nil {
 			spec.Cwd = k.dir()
 		}
-		header := store.NewHeader(spec.ID, spec.Cwd, spec.Parent, time.Now().UnixMilli())
-		return store.NewLog(k.fs, h.Cluster.file(spec.ID), header, o), nil
+		return h.beginKept(k, spec.Cwd, spec.Parent), nil
 	}
 	return log, nil
 }

@@ -145,7 +145,7 @@ func (s *Session) take(c actor.Context, m any) {
 		if s.life.moves() && s.clients.replies.mayGo(r.Seq) {
 			return // until that has happened
 		}
-		if s.kept() != nil && (s.doneBefore(c, r) || !s.current(c, &r)) {
+		if s.doneBefore(c, r) || !s.current(c, &r) {
 			return
 		}
 	}

@@ -329,6 +329,10 @@ func (s *Session) activate(c actor.Context, seq uint64) {
 		return
 	}
 	left, log, leftPath := s.file.Log, s.log, s.file.path
+	if k := keptBy(left); k != nil {
+		s.leftIndex(c)
+		k.leaveFor(p.log, s.clients.replies.keyOf(seq), p.text)
+	}
 	s.output.closeLater(func() { closeFile(left, log) })
 	s.file.is(p.log)
 	s.watchOver(c)

@@ -317,7 +317,7 @@ func (a *adminOptions) check(ctx context.Context) error {
 
 // checkLog prints the copies of a log, or only those with which something is wrong.
 func checkLog(ctx context.Context, e cluster.Engine, id cluster.SessionID, every bool) error {
-	copies, err := cluster.Copies(ctx, e, id)
+	copies, err := copiesOf(ctx, e, id)
 	if err != nil {
 		fmt.Printf("%s: %s\n", id, err)
 		return err
@@ -345,6 +345,41 @@ func checkLog(ctx context.Context, e cluster.Engine, id cluster.SessionID, every
 		}
 	}
 	return err
+}
+
+// logCopy is a session's log as one server has it.
+type logCopy struct {
+	Server  string
+	Records int
+	Bytes   int
+	Last    cluster.Mark
+	Err     error // what is wrong with it
+}
+
+// copiesOf reads the log of a session from every server that has it, and checks each.
+func copiesOf(ctx context.Context, log cluster.Log, id cluster.SessionID) (copies []logCopy, err error) {
+	tail, err := log.Tail(ctx, id)
+	for _, from := range log.Sources() {
+		if from.Server && err == nil {
+			copies = append(copies, copyOf(ctx, from, id, tail.Seq))
+		}
+	}
+	return copies, err
+}
+
+func copyOf(ctx context.Context, from cluster.Source, id cluster.SessionID, tail cluster.Seq) logCopy {
+	c := logCopy{Server: from.Name}
+	for c.Err == nil && c.Last.Seq < tail {
+		was := c.Last.Seq
+		c.Err = from.Read(ctx, id, was, tail, func(r cluster.Record) error {
+			c.Records, c.Bytes = c.Records+1, c.Bytes+len(r.Lines)
+			return c.Last.Add(r)
+		})
+		if c.Err == nil && c.Last.Seq == was {
+			c.Err = fmt.Errorf("%w: it ends at %d, and the log at %d", cluster.ErrDamaged, was, tail)
+		}
+	}
+	return c
 }
 
 // export writes a session as pi has it to a file.
