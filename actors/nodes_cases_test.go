@@ -306,3 +306,76 @@ func TestRootWithoutFiles(t *testing.T) {
 		nodes[0].end()
 	})
 }
+
+// TestDamagedIsRead: of a session whose log is damaged what is good of it can be read, here and through another node, as often as one
+// likes, and anything else is refused. Nothing is left over by that, and where its engine has the log whole again it goes on with
+// all of it.
+func TestDamagedIsRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, engine, nodes := nodesOf(t, "a", "b")
+		c := through(nodes[0], "client-one", "")
+		flip := func(s, of string) {
+			engine.Damage(cluster.SessionID(s), func(r []cluster.Record) []cluster.Record {
+				bad := slices.IndexFunc(r, func(r cluster.Record) bool { return strings.Contains(string(r.Lines), of) })
+				r[bad].Lines = slices.Clone(r[bad].Lines)
+				r[bad].Lines[len(r[bad].Lines)-2] ^= 1
+				return r
+			})
+		}
+		for i, on := range []string{"a", "b"} {
+			s, owner := c.openOn(on, "client-one"), nodes[i]
+			c.run(s, "~x~ one")
+			c.run(s, "~y~ two")
+			c.Call(t, `{"type":"close_session"`+at(s)+`}`)
+			c.pass(time.Second)
+			asks := func(n, command string) gjson.Result { return c.asks(fmt.Sprint("x-", on, n, command), command, s) }
+			for k, bad := range []string{"~y~ two", "~x~ one"} {
+				for _, suffix := range []string{"", ".mark"} {
+					require.NoError(t, owner.disk.FS().Remove(copies+"/"+s+".jsonl"+suffix))
+				}
+				flip(s, bad)
+				for n := range 3 {
+					n := fmt.Sprint(k, n)
+					assert.Equal(t, "session_damaged", code(asks(n, "attach")))
+					begun := time.Now()
+					v := asks(n, "get_messages")
+					assert.Less(t, time.Since(begun), 5*time.Second)
+					if k == 1 {
+						assert.Equal(t, "session_damaged", code(v), "nothing was said before that")
+						continue
+					}
+					require.True(t, v.Get("success").Bool(), v.Raw)
+					assert.Contains(t, v.Raw, "~x~ one")
+					assert.NotContains(t, v.Raw, "~y~ two")
+					v = asks(n, "get_last_assistant_text")
+					assert.Contains(t, v.Get("data.text").Str, "for ~x~", v.Raw)
+				}
+				flip(s, bad)
+				require.True(t, asks(fmt.Sprint(k), "attach").Get("success").Bool())
+				assert.EqualValues(t, 4, c.Call(t, `{"type":"get_state"`+at(s)+`}`).Get("data.messageCount").Int())
+				owner.same(s)
+				c.Call(t, `{"type":"close_session"`+at(s)+`}`)
+				c.pass(time.Second)
+			}
+			files, err := owner.disk.FS().ReadDir(copies)
+			require.NoError(t, err)
+			for _, f := range files {
+				assert.NotContains(t, f.Name(), "aside")
+			}
+		}
+		b := through(nodes[1], "client-two", "")
+		s := b.Call(t, `{"type":"open_session","cwd":"/","retain":true}`).Get("data.sessionId").Str
+		b.run(s, "~x~ one")
+		b.run(s, "~y~ two")
+		w.lose("b")
+		flip(s, "~y~ two")
+		for n := range 2 {
+			v := c.asks(fmt.Sprint("x-l", n), "get_messages", s)
+			require.True(t, v.Get("success").Bool(), "its node is lost: %s", v.Raw)
+			assert.Contains(t, v.Raw, "~x~ one")
+			assert.NotContains(t, v.Raw, "~y~ two")
+		}
+		require.NoError(t, c.leave())
+		nodes[0].end()
+	})
+}

@@ -81,7 +81,9 @@ func TestOwnerLost(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(lost), time.Second)
 		require.Equal(t, []string{"dead", "a"}, []string{o.Why, o.From})
 		text := ""
-		require.NoError(t, o.Load(t.Context(), cluster.Mark{}, cluster.Keys{}, func(lines []byte) error { text += string(lines); return nil }))
+		at, err := o.Load(t.Context(), cluster.Mark{}, cluster.Keys{}, func(lines []byte) error { text += string(lines); return nil })
+		require.NoError(t, err)
+		require.Equal(t, o.Mark(), at)
 		require.Equal(t, "one\n", text)
 		require.NotZero(t, o.Done("c/1"))
 		require.Zero(t, o.Done("c/2"))

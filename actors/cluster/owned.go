@@ -25,13 +25,13 @@ type Owned struct {
 }
 
 // Load reads what is in the log behind a mark, which is in a copy already, with the keys that
-// were known there: f gets entries, as they stand in the file.
-func (o *Owned) Load(ctx context.Context, from Mark, keys Keys, f func(lines []byte) error) error {
+// were known there: f gets entries, as they stand in the file. It returns the mark that the copy has then.
+func (o *Owned) Load(ctx context.Context, from Mark, keys Keys, f func(lines []byte) error) (Mark, error) {
 	o.keys = keys
 	begun := time.Now()
-	_, err := Follow(ctx, o.log, o.id, from, &o.keys, o.Epoch(), f)
+	at, err := Follow(ctx, o.log, o.id, from, &o.keys, o.Epoch(), f)
 	o.member.cfg.Metrics.Took("troupe_cluster_load_seconds", time.Since(begun))
-	return err
+	return at, err
 }
 
 // Follow brings a copy of a log, which goes to a mark and knows these keys, up to a place: f gets entries, as

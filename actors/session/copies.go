@@ -10,7 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"troupe/actors/cluster"
+	"troupe/actors/core"
+	"troupe/actors/kernel"
+	"troupe/actors/link"
 	"troupe/protocol"
 	"troupe/store"
 )
@@ -191,9 +196,72 @@ func (k *kept) read() (*store.Log, error) {
 		return err
 	})
 	exists, closed := file.Close()
-	if err = errors.Join(err, closed); err != nil || !exists {
-		return nil, err
+	damaged := errors.Is(err, cluster.ErrDamaged)
+	if err != nil && (!damaged || !exists) || closed != nil || !exists {
+		return nil, errors.Join(err, closed)
 	}
-	k.mark(at.Mark, at.Keys)
+	k.mark(at.Mark, at.Keys) // of a damaged log what is good of it
 	return store.OpenLog(k.fs, k.cluster.file(k.id), store.Options{})
+}
+
+// readGood answers a question about a session whose log is damaged from what is good of it: this node's copy, which who
+// has tried to open the session has brought that far.
+func (h *Shared) readGood(id string, cmd protocol.Command, rules protocol.Rules, why *protocol.Error) (protocol.Result, error) {
+	defer h.Cluster.copies.lock(id)()
+	log, err := store.OpenLog(h.fs(), h.Cluster.file(id), store.Options{})
+	if err != nil {
+		return nil, why
+	}
+	defer closeFile(log, h.complaints.log)
+	return inLog(log.View(), cmd, rules)
+}
+
+// goodRead is what is good of a damaged log, as it was asked for, behind which the session goes, since it cannot be
+// had, or stays, for who asks later.
+type goodRead struct {
+	answers []core.Reply
+	why     *protocol.Error
+	goes    bool
+}
+
+// readsGood has questions that wait, and that a log answers, be answered from what is good of a damaged one, off the actor's
+// goroutine. It says whether there are any.
+func (s *Session) readsGood(c actor.Context, why *protocol.Error, goes bool) bool {
+	id := cmp.Or(s.file.id, s.shared.Cluster.idOf(s.spec.Path), s.spec.ID)
+	if why.Code != protocol.CodeSessionDamaged || s.shared.Cluster == nil || id == "" {
+		return false
+	}
+	var reads []link.Request
+	s.waiting = slices.DeleteFunc(s.waiting, func(m any) bool {
+		r, is := m.(link.Request)
+		if is = is && protocol.TraitsOf(r.Cmd).Is(protocol.InLog); is {
+			reads = append(reads, r)
+		}
+		return is
+	})
+	if len(reads) == 0 {
+		return false
+	}
+	shared, rules := s.shared, s.rules
+	kernel.Background(c, func() any {
+		m := goodRead{why: why, goes: goes}
+		for _, r := range reads {
+			data, err := found(shared.readGood(id, r.Cmd, rules, why))
+			m.answers = append(m.answers, core.Reply{Seq: r.Seq, Data: data, Err: err})
+		}
+		return m
+	})
+	return true
+}
+
+func (s *Session) goodRead(c actor.Context, m goodRead) {
+	for _, a := range m.answers {
+		if s.clients.replies.expects(a.Seq) { // else its client has left
+			s.clients.reply(a.Seq, a.Data, a.Err)
+		}
+	}
+	s.clients.flush(c.ActorSystem().Root)
+	if m.goes && !s.life.state.over() {
+		s.cannotOpen(c, m.why)
+	}
 }

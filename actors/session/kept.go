@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
+	"math"
 	"path/filepath"
 	"strings"
 	"time"
@@ -155,13 +157,21 @@ func (k *kept) open(options store.Options) (*store.Log, error) {
 		k.owned, err = k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, at.Mark)
 	}
 	if err == nil {
-		err = k.update(file, at, func(at copyNote) error { return k.owned.Load(ctx, at.Mark, at.Keys, file.Write) })
+		err = k.update(file, at, func(from copyNote) (err error) {
+			at.Mark, err = k.owned.Load(ctx, from.Mark, from.Keys, file.Write)
+			return err
+		})
 	}
 	exists, closed := file.Close()
-	if err = errors.Join(err, closed); err != nil {
+	switch err = errors.Join(err, closed); {
+	case err == nil:
+		k.mark(k.owned.Mark(), k.owned.Keys())
+	case k.owned != nil && closed == nil && errors.Is(err, cluster.ErrDamaged): // the copy has what is good
+		k.mark(at.Mark, k.owned.Keys())
+		return nil, err
+	default:
 		return nil, err
 	}
-	k.mark(k.owned.Mark(), k.owned.Keys())
 	if !exists {
 		return nil, nil
 	}
@@ -191,15 +201,28 @@ func (k *kept) reset(file *store.Copy) error {
 	return err
 }
 
-// update has a copy brought up to date, from its mark, or from the beginning where it may be that of another history.
+// update has a copy brought up to date, from its mark, or from the beginning where it is that of another history.
 func (k *kept) update(file *store.Copy, at copyNote, load func(copyNote) error) error {
 	err := load(at)
-	if errors.Is(err, cluster.ErrDamaged) && at.Seq > 0 {
+	if errors.Is(err, cluster.ErrDamaged) && at.Seq > 0 && !k.begins(at.Mark) {
 		if err = k.reset(file); err == nil {
 			err = load(copyNote{})
 		}
 	}
 	return err
+}
+
+// begins says whether the log begins with what a mark is behind: if it is damaged, then behind that.
+func (k *kept) begins(with cluster.Mark) (is bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
+	defer cancel()
+	_, _ = cluster.Load(ctx, k.cluster.Engine, cluster.SessionID(k.id), cluster.Mark{}, math.MaxInt64, func(r cluster.Record) error {
+		if is = r.Seq == with.Seq && r.Sum == with.Sum; r.Seq >= with.Seq {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return is
 }
 
 func (k *kept) setAside(file string) {

@@ -147,6 +147,7 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 			s.begin(c, s.last.nameplate)
 		}
 		s.becomeParked(c)
+		s.readsGood(c, m.err, false)
 	}
 	s.hostLeft(c)
 	waiting := s.waiting
@@ -198,6 +199,9 @@ func (s *Session) beginElsewhere(c actor.Context, err *protocol.Error) bool {
 
 // cannotOpen lets the session go, and answers everything that waits behind that.
 func (s *Session) cannotOpen(c actor.Context, err *protocol.Error) {
+	if s.readsGood(c, err, true) { // and is here again behind that
+		return
+	}
 	s.life.refusal = err
 	var refused []uint64
 	for _, m := range s.waiting {

@@ -109,6 +109,8 @@ func (s *Session) receive(c actor.Context, msg any) {
 	case opened:
 		s.onOpened(c, m)
 		s.offerTrust(c)
+	case goodRead:
+		s.goodRead(c, m)
 	case kernel.Crashed:
 		panic(m.Reason)
 	case parkDue:

@@ -201,7 +201,7 @@ func (h *Host) claim(ctx context.Context, id cluster.SessionID, s *hosted) error
 	if err != nil {
 		return err
 	}
-	if err := o.Load(ctx, cluster.Mark{}, cluster.Keys{}, note); err != nil {
+	if _, err := o.Load(ctx, cluster.Mark{}, cluster.Keys{}, note); err != nil {
 		o.Drop()
 		return err
 	}
