@@ -141,6 +141,54 @@ func TestNodeLostInARetryWait(t *testing.T) {
 	}
 }
 
+// TestAbortWhileNodeIsLost: a run that is aborted while no node has its session does not go on, whatever it was about when its node was
+// lost: nothing is asked, nothing runs, and the client hears that it is over before the answer.
+func TestAbortWhileNodeIsLost(t *testing.T) {
+	for _, during := range []struct{ prompt, event, stop, outcome string }{
+		{"pace=500 parts=8", "message_update", "abort", "aborted"},
+		{"tool=danger rounds=1 calls=2 work=60000", "tool_execution_start", "abort", "aborted"},
+		{"tool=danger rounds=1 calls=1 ask", "extension_ui_request", "abort", "aborted"},
+		{"fail=overloaded times=1", "auto_retry_start", "abort", "aborted"},
+		{"fail=overloaded times=1", "auto_retry_start", "abort_retry", "failed"},
+	} {
+		t.Run(during.event+" "+during.stop, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w, _, nodes := nodesWith(t, func(c *Config) {
+					if strings.Contains(during.prompt, "ask") {
+						confirm(c)
+					}
+				}, "a", "b")
+				c := through(nodes[0], "client-one", `,"features":["deltaUpdates"]`)
+				s := c.openOn("b", "client-one")
+				c.Say(s, "prompt", "~x~ "+during.prompt)
+				for i := 0; len(c.Events(s, during.event)) == 0; i++ {
+					require.Less(t, i, 100)
+					c.pass(20 * time.Millisecond)
+				}
+				w.lose("b")
+				c.Line(`{"id":"x-stop","type":"` + during.stop + `"` + at(s) + `}`)
+				v := c.wait("x-stop")
+				require.True(t, v.Get("success").Bool(), v.Raw)
+				settled := c.Events(s, "agent_settled")
+				require.Len(t, settled, 1, c.Kinds(s))
+				assert.Equal(t, during.outcome, settled[0].Get("outcome").Str)
+				before, text := len(c.Events(s)), nodes[0].lines(s)
+				c.pass(time.Minute)
+				assert.Len(t, c.Events(s), before, c.Kinds(s))
+				assert.Equal(t, text, nodes[0].lines(s), "it is silent")
+				assert.Empty(t, nodes[0].models.Asked())
+				open, wrong := c.unended(s)
+				assert.Empty(t, append(open, wrong...), c.Kinds(s))
+				c.run(s, "~y~ next")
+				assert.Len(t, nodes[0].models.Asked(), 1)
+				assert.Len(t, c.Events(s, "agent_settled"), 2)
+				require.NoError(t, c.leave())
+				nodes[0].end()
+			})
+		})
+	}
+}
+
 // TestBadLogs: a log that is damaged, or that only a newer version reads, is no session here, and not another one; nothing is claimed
 // for good by who has tried. Where its engine has it whole again, it is there.
 func TestBadLogs(t *testing.T) {

@@ -33,18 +33,18 @@ func (m *Machine) abortAndPrompt(c Command, p protocol.AbortAndPrompt) {
 	m.message(c)
 }
 
-// stop ends the activity at once, with an outcome, and settles. What it has begun
+// stop ends the activity at once, or what would go on by itself, with an outcome, and settles. What it has begun
 // outside is cancelled; results that still come carry a stale attempt.
 func (m *Machine) stop(outcome string) {
 	m.release()
 	switch a := m.activity.(type) {
-	case idle, *activating:
+	case idle:
+		m.stopCutOff(outcome)
+	case *activating:
 	case *streaming:
 		m.breakOff(a.run, a.stream, protocol.StopAborted, abortedMessage, ending{outcome: outcome})
 	case *runningTools:
-		m.abortCalls(a.run)
-		m.turnEnd(a.run)
-		m.abortTurn(a.run, outcome)
+		m.abortCallsOf(a.run, outcome)
 	case *compacting:
 		m.cancelCompaction(a, outcome)
 	case *retrying:
@@ -58,6 +58,13 @@ func (m *Machine) stop(outcome string) {
 	case *leavingBranch:
 		m.cancelSwitch()
 	}
+}
+
+// abortCallsOf ends a run whose calls are not over.
+func (m *Machine) abortCallsOf(r *run, outcome string) {
+	m.abortCalls(r)
+	m.turnEnd(r)
+	m.abortTurn(r, outcome)
 }
 
 // abortTurn ends a run that is between two answers with one that says so:

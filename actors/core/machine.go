@@ -624,7 +624,7 @@ func (in Closing) apply(m *Machine) {
 		return
 	}
 	m.dropIntake(protocol.CodeSessionClosing.Errorf("Session is closing"))
-	if !m.onlyAsks() {
+	if !m.onlyAsks() && !(m.closing.GoesOn && m.AsksAgain()) {
 		m.stop(aborted)
 	}
 	m.stopBashes()

@@ -139,6 +139,7 @@ func (m *Machine) submit(c Command, q protocol.QueuedInput, why cause) {
 		m.fail(c, err)
 		return
 	}
+	m.cutOff = cutOff{} // it goes on with the message
 	m.stop(failed)
 	full := m.tooFull()
 	if !full && !why.queued {

@@ -126,52 +126,70 @@ const (
 	lostWaiting = "not run: the node of the session was lost before it"
 )
 
-// askLost makes the request again that was lost, unless a message has come before it.
-func (m *Machine) askLost() {
-	lost := m.lost
-	m.lost = nil
-	if lost == nil || !m.isIdle() || m.stopping() || m.swap != nil || m.turns > 0 {
-		return
-	}
+// askLost makes the request again that was lost.
+func (m *Machine) askLost(was cutOff) {
 	c := cause{}
 	note := "The session goes on on another machine."
-	if lost.Cwd != "" {
-		note += " The directory is now " + lost.Cwd + "."
+	if was.lost.Cwd != "" {
+		note += " The directory is now " + was.lost.Cwd + "."
 	}
-	if lost.Saved {
+	if was.lost.Saved {
 		note += " Its files are as they were when the last turn had settled: what was changed since is lost."
 	}
-	if lost.Cwd != "" || lost.Saved {
+	if was.lost.Cwd != "" || was.lost.Saved {
 		c.note = noteToModel("failover", note)
 	}
-	if m.tried == 0 || !m.AutoRetry {
+	if was.tried == 0 || !m.AutoRetry {
 		m.startRun(c)
 		return
 	}
-	m.work.unsettled, m.work.retries = true, retries{made: m.tried - 1, since: m.now}
-	m.scheduleRetry(&m.work.retries, &retrying{failure: protocol.ErrorServer.Errorf("%s", m.failure), note: c.note})
+	m.work.unsettled, m.work.retries = true, retries{made: was.tried - 1, since: m.now}
+	m.scheduleRetry(&m.work.retries, &retrying{failure: protocol.ErrorServer.Errorf("%s", was.failure), note: c.note})
 }
 
 // AsksAgain says whether there is anything to be asked again, or to go on with.
 func (m *Machine) AsksAgain() bool { return m.leftOpen != nil || m.lost != nil }
 
 // apply goes on, in a run of its own, with the calls that clients were asked about when
-// the process ended. They are judged anew: rules, extensions and tools may be others. A
-// message that came before it has ended the matter.
+// the process ended, or with the request that was lost. Calls are judged anew: rules, extensions and tools may be
+// others. A message that came before it, or a command that stops what goes on, has ended the matter. One that
+// puts another session in this one's place has not: as from any run, it is not known yet whether that is left.
 func (AskAgain) apply(m *Machine) {
-	m.askLost()
-	open, answer := m.openCalls, m.leftOpen
-	m.leftOpen = nil
-	if answer == nil || len(open) == 0 || !m.isIdle() || m.stopping() || m.swap != nil {
-		return
+	was := m.cutOff
+	m.cutOff = cutOff{}
+	switch {
+	case !m.isIdle() || m.stopping():
+	case was.leftOpen != nil && len(m.openCalls) > 0:
+		m.startCalls(m.reopened(was.leftOpen, m.openCalls), m.newAttempt())
+	case was.lost != nil:
+		m.askLost(was)
 	}
+}
+
+// reopened is a run that goes on with calls that were left open.
+func (m *Machine) reopened(answer *protocol.AssistantMessage, open []protocol.OpenCall) *run {
 	m.openCalls = nil
 	r := m.openRun()
 	r.answer, r.offered = answer, m.tools
 	for _, c := range open {
 		r.calls = append(r.calls, &call{ToolCall: c.Call, consent: consent{again: c.Asked}})
 	}
-	m.startCalls(r, m.newAttempt())
+	return r
+}
+
+// stopCutOff ends what an earlier life has left to go on with, as if that had begun again.
+func (m *Machine) stopCutOff(outcome string) {
+	was := m.cutOff
+	m.cutOff = cutOff{}
+	switch {
+	case was.leftOpen != nil && len(m.openCalls) > 0:
+		m.abortCallsOf(m.reopened(was.leftOpen, m.openCalls), outcome)
+	case was.lost != nil && was.tried > 0: // there is no run
+		m.work.unsettled = true
+		m.announceSettled(outcome)
+	case was.lost != nil:
+		m.breakOff(m.openRun(), newStream(m.model, m.now), protocol.StopAborted, abortedMessage, ending{outcome: outcome})
+	}
 }
 
 // reloaded takes on what the log says now. Where an entry could not be written,

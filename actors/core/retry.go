@@ -124,12 +124,11 @@ func (m *Machine) retryCancelled() string {
 }
 
 func (m *Machine) abortRetry(c Command) {
-	if a, ok := m.activity.(*retrying); ok {
-		outcome := failed // the failure stands; nothing else was stopped
-		if a.summary != nil {
-			outcome = aborted
-		}
-		m.stop(outcome)
+	switch a, waits := m.activity.(*retrying); {
+	case waits && a.summary != nil:
+		m.stop(aborted)
+	case waits, m.isIdle() && m.tried > 0:
+		m.stop(failed) // the failure stands; nothing else was stopped
 	}
 	m.done(c, nil)
 }

@@ -324,7 +324,7 @@ func (s *Session) detach(c actor.Context, r link.Request) {
 
 // leave lets a client go, or ends with it: see noteLeave.
 func (s *Session) leave(c actor.Context) {
-	if s.life.end != nil && s.life.end.abort && s.kept() != nil && s.m.Phase() != core.PhaseIdle && s.leftForGood() {
+	if s.life.end != nil && s.life.end.abort && s.kept() != nil && (s.m.Phase() != core.PhaseIdle || s.m.AsksAgain()) && s.leftForGood() {
 		s.moveAway(c, "released") // a run that is cut off goes on where the session is next
 		return
 	}
