@@ -462,26 +462,38 @@ func TestCopiesAreBounded(t *testing.T) {
 }
 
 // TestNodeLostInACommand: a command of the user that was running when its node was lost does not run
-// again because it comes again.
+// again because it comes again, and nobody is told that it has ended, whether it has a key or not.
 func TestNodeLostInACommand(t *testing.T) {
-	twoNodes(t, func(t *testing.T, a, b *node) {
-		for _, n := range []*node{a, b} {
-			n.Call(t, fmt.Sprintf(helloAs, "client-me"))
-		}
-		id := a.open()
-		a.Line(`{"id":"b0","type":"bash","command":"quick"` + at(id) + `}`)
-		require.True(t, a.answer("b0").Get("success").Bool())
-		a.Line(`{"id":"b1","type":"bash","command":"sleep=60000"` + at(id) + `}`)
-		a.pass(time.Second)
-		a.lose()
-		b.take(id)
-		b.Line(`{"id":"b1","type":"bash","command":"sleep=60000"` + at(id) + `}`)
-		v := b.answer("b1")
-		assert.Contains(t, v.Get("error").Str, "may or may not have finished", v.Raw)
-		b.Line(`{"id":"b0","type":"bash","command":"quick"` + at(id) + `}`)
-		assert.True(t, b.answer("b0").Get("replayed").Bool())
-		assert.Equal(t, 1, strings.Count(b.lines(id), `"bashExecution"`))
-	})
+	for _, key := range []string{"", `,"idempotencyKey":"k1"`} {
+		t.Run(key, func(t *testing.T) {
+			twoNodes(t, func(t *testing.T, a, b *node) {
+				for _, n := range []*node{a, b} {
+					n.Call(t, fmt.Sprintf(helloAs, "client-me"))
+				}
+				id := a.open()
+				quick := `{"id":"b0","type":"bash","command":"quick"` + at(id) + `}`
+				if key != "" { // else the other one is the first that the log hears of
+					a.Line(quick)
+					require.True(t, a.answer("b0").Get("success").Bool())
+				}
+				cut := `{"id":"b1","type":"bash","command":"sleep=60000"` + key + at(id) + `}`
+				a.Line(cut)
+				a.pass(time.Second)
+				a.lose()
+				b.take(id)
+				b.Line(cut)
+				v := b.answer("b1")
+				assert.Contains(t, v.Get("error").Str, "may or may not have finished", v.Raw)
+				b.Line(quick)
+				assert.Equal(t, key != "", b.answer("b0").Get("replayed").Bool())
+				assert.Equal(t, 1, strings.Count(b.lines(id), `"bashExecution"`))
+				if key != "" {
+					v := b.Call(t, `{"type":"bash","command":"sleep=60000"`+key+at(id)+`}`)
+					assert.Equal(t, "cancelled", code(v), v.Raw)
+				}
+			})
+		})
+	}
 }
 
 // TestKeysOverNodes: what a client has named with a key is not done again where its session goes on, though the files of the

@@ -51,7 +51,7 @@ func (m *Machine) bash(c Command, b protocol.Bash) {
 	m.noteKey(protocol.SeenKey{Key: key, Disposition: protocol.KeyBegun})
 	m.jobs++
 	m.bashes = append(m.bashes, bashJob{job: m.jobs, seq: c.Seq, id: c.ID, command: b.Command, exclude: b.ExcludeFromContext, key: key})
-	m.do(StartBash{Job: m.jobs, Command: b.Command, Exclude: b.ExcludeFromContext})
+	m.do(StartBash{Seq: c.Seq, Job: m.jobs, Command: b.Command, Exclude: b.ExcludeFromContext})
 }
 
 // bashAgain answers a command whose key was used before, if it was: with the first one,

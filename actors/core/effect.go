@@ -273,6 +273,7 @@ type Cancel struct{ Attempt Attempt }
 
 // StartBash runs a command of the client.
 type StartBash struct {
+	Seq     uint64 // of the command
 	Job     int
 	Command string
 	Exclude bool // no model is shown it

@@ -2,10 +2,12 @@ package session
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/cluster"
 	"troupe/actors/core"
 	"troupe/protocol"
 	words "troupe/protocol/extension"
@@ -115,7 +117,14 @@ func (s *Session) beginWork(c actor.Context) {
 	work := s.ext.fence.work
 	s.ext.fence.work = nil
 	for _, e := range work {
-		s.do(c, e)
+		err := s.perform(c, e)
+		switch bash, runs := e.(core.StartBash); { // that it begins has to be written, where a cluster keeps the session
+		case errors.Is(err, cluster.ErrFenced):
+			s.moveAway(c, "fenced")
+			return
+		case err != nil && runs:
+			s.inputs.cause(core.BashDone{Job: bash.Job, Err: protocol.CodeNotDurable.Errorf("Session file could not be written: %s", err)})
+		}
 	}
 	if in := s.inputs.first(); in != nil {
 		s.step(c, in...)

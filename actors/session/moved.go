@@ -166,28 +166,36 @@ func (s *Session) keysOf(ins []core.Input) (keys []string) {
 }
 
 // sign gives what is about to be appended the keys of the commands whose effect it is: those that the
-// step is about, and those that are answered behind it.
+// step is about, and those that are answered behind it. What is said of one that is about to run is not its effect.
 func (s *Session) sign(effects []core.Effect) {
 	k := keptBy(s.file.Log)
 	if _, appends := effects[0].(core.Append); k == nil || !appends {
 		return
 	}
-	keys, refused := s.inputs.keys, map[string]bool{}
+	keys, refused, runs := s.inputs.keys, map[string]bool{}, map[string]bool{}
 	for _, e := range effects {
-		if r, ok := e.(core.Reply); ok {
-			if key := s.clients.replies.keyOf(r.Seq); key == "" {
-			} else if r.Err != nil {
+		switch e := e.(type) {
+		case core.Reply:
+			if key := s.clients.replies.keyOf(e.Seq); key == "" {
+			} else if e.Err != nil {
 				refused[key] = true
 			} else {
 				keys = append(keys, key)
 			}
+		case core.StartBash:
+			runs[s.clients.replies.keyOf(e.Seq)] = true
+		default:
 		}
 	}
 	k.sign = nil
 	seen := map[string]bool{}
 	for _, key := range keys {
-		if !seen[key] && !refused[key] && (k.owned == nil || k.owned.Done(key) == 0) {
-			k.sign = append(k.sign, key)
+		as := key
+		if runs[key] {
+			as += begun
+		}
+		if !seen[key] && !refused[key] && (k.owned == nil || k.owned.Done(as) == 0) {
+			k.sign = append(k.sign, as)
 		}
 		seen[key] = true
 	}
@@ -232,17 +240,13 @@ func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
 // begun is behind the key of a command of which the log says that it was begun, and its effect comes later.
 const begun = "\x00begun"
 
-// noteBegun says in the log that a command of a client runs, before it does.
-func (s *Session) noteBegun() error {
-	k := s.kept()
-	if k == nil || len(s.inputs.keys) == 0 {
+// noteBegun says in the log that a command of a client runs, before it does, unless an entry says so that is there already.
+func (s *Session) noteBegun(seq uint64) error {
+	k, key := s.kept(), s.clients.replies.keyOf(seq)
+	if k == nil || key == "" || k.owned.Done(key+begun) != 0 {
 		return nil
 	}
-	keys := make([]string, len(s.inputs.keys))
-	for i, key := range s.inputs.keys {
-		keys[i] = key + begun
-	}
-	return k.wait(func(ctx context.Context) error { return k.owned.Note(ctx, nil, keys) })
+	return k.wait(func(ctx context.Context) error { return k.owned.Note(ctx, nil, []string{key + begun}) })
 }
 
 // moveAway ends the session here: another node has it. Nothing that was not told is told. Commands

@@ -85,7 +85,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.Append:
 		return s.add(e)
 	case core.StartBash:
-		if err := s.noteBegun(); err != nil {
+		if err := s.noteBegun(e.Seq); err != nil {
 			return err
 		}
 		s.startBash(c, e)
