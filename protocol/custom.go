@@ -25,6 +25,7 @@ const (
 	CustomAdopted     = "troupe.adopted"     // data is an AdoptedOp: the session has another directory from here on
 	CustomCommand     = "troupe.command"     // data is a SeenKey: of a command that is no message
 	CustomMoved       = "troupe.moved"       // data is a MovedOp: the session goes on in a cluster
+	CustomChoices     = "troupe.choices"     // data is a ChoicesOp: how the session of a cluster was opened, and what clients have chosen since
 )
 
 // Types of the messages that troupe itself adds to a conversation.
@@ -47,6 +48,21 @@ type AdoptedOp struct {
 // MovedOp says where a session is that was in this file.
 type MovedOp struct {
 	ID string `json:"id"` // of the session in the cluster
+}
+
+// ChoicesOp is what clients have chosen for a session, as far as no other entry says it and it is not what the node
+// has by itself. The newest of a file counts. The zero value is for none, and for a session that was closed.
+type ChoicesOp struct {
+	Opened json.RawMessage `json:"opened,omitempty"` // what it was opened with, as the daemon has it
+
+	SteeringMode   QueueMode      `json:"steeringMode,omitempty"`
+	FollowUpMode   QueueMode      `json:"followUpMode,omitempty"`
+	InterruptMode  InterruptMode  `json:"interruptMode,omitempty"`
+	PermissionMode PermissionMode `json:"permissionMode,omitempty"`
+	AutoRetry      *bool          `json:"autoRetry,omitempty"`
+	AutoCompaction *bool          `json:"autoCompaction,omitempty"`
+	Tools          []string       `json:"tools,omitzero"`   // that are active, without those of clients; nil where nobody has said which
+	Grants         []string       `json:"grants,omitempty"` // permission rules that were allowed in the session
 }
 
 // MovedEntry says that a session goes on in a cluster.

@@ -34,6 +34,7 @@ type Resume struct {
 	Spent       *BudgetSpent    // of the whole file; nil where nobody has asked for it
 	Limits      *BudgetLimits   // that a client has set, as the newest entry of the file has them; nil for none
 	Working     bool            // work was going on of which a budget counts the time, and nothing says when it ended
+	Choices     json.RawMessage // the newest ChoicesOp of the file; nil for none
 	Tasks       []TaskOp        // steps of children, of the whole file: their files have their ids for names
 }
 

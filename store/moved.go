@@ -47,6 +47,16 @@ func (v View) Adopted() (op protocol.AdoptedOp, adopted bool) {
 	return op, false
 }
 
+// Choices is the newest [protocol.ChoicesOp] of the file; nil for none.
+func (v View) Choices() json.RawMessage {
+	for e := range v.ownBack() {
+		if e.CustomType == protocol.CustomChoices {
+			return e.Data
+		}
+	}
+	return nil
+}
+
 // ownBack is troupe's own entries that bear on no branch, the newest first, as far as they can be read.
 func (v View) ownBack() iter.Seq[protocol.Custom] {
 	return func(yield func(protocol.Custom) bool) {

@@ -30,7 +30,7 @@ func (v View) State() (State, error) {
 		return State{}, err
 	}
 	s := State{Resume: protocol.Resume{Context: end.Size()}}
-	s.Context.Messages = count
+	s.Context.Messages, s.Choices = count, v.Choices()
 	if err := v.settings(branch, &s); err != nil {
 		return State{}, err
 	}

@@ -148,8 +148,9 @@ func (m *Machine) revoke(c Command, cmd protocol.RevokePermission) {
 		m.fail(c, protocol.CodeNotFound.Errorf("The session has no such grant: %s", cmd.Rule))
 		return
 	}
+	was := m.choices
 	m.grants = slices.DeleteFunc(slices.Clone(m.grants), func(rule string) bool { return rule == cmd.Rule })
-	m.done(c, nil)
+	m.chosen(c, was, nil)
 }
 
 // Grants are the rules that were allowed in the session.
@@ -191,7 +192,10 @@ func (m *Machine) decide(r *run, c *call, o protocol.ApprovalOption, feedback st
 		return
 	}
 	m.approvalOver(c, protocol.ApprovalResolved{Outcome: approvalAllowed, OptionID: o.ID, By: by}, "")
-	m.grants = append(m.grants, o.Rules...)
+	if was := m.choices; len(o.Rules) > 0 {
+		m.grants = slices.Concat(m.grants, o.Rules)
+		m.keepChoices(&was)
+	}
 	m.runAllowed(r, c) // --confirm would ask the same again
 }
 

@@ -44,10 +44,12 @@ type Append struct {
 // earlier is what a client had chosen before an entry that records another choice. The log
 // says it in part only: what settings say, and what is being counted, is in no entry.
 type earlier struct {
-	model  *modelChoice           // nil before an entry that records limits
-	limits *protocol.BudgetLimits // of a client; nil for none
-	set    protocol.BudgetLimits  // that counted
-	budget *budget                // with what only memory has counted; nil where nothing was limited
+	model   *modelChoice           // nil before an entry that records something else
+	chosen  bool                   // the entry records choices
+	choices *choices               // those before; nil where only the log has changed
+	limits  *protocol.BudgetLimits // of a client; nil for none
+	set     protocol.BudgetLimits  // that counted
+	budget  *budget                // with what only memory has counted; nil where nothing was limited
 }
 
 // Reply answers a command.

@@ -469,6 +469,9 @@ type Closing struct {
 	// GoesOn says that another process takes the session up if it is [Settings.Retained]: what
 	// only waits for an answer about calls that have not begun is left to it, see [AskAgain].
 	GoesOn bool
+	Over   bool // nobody goes on with the session: who opens it again chooses anew
+
+	forgotten bool // the log says so
 }
 
 func (in ChildrenWatched) apply(m *Machine) { m.childrenWatched = in.On }
@@ -535,7 +538,9 @@ type Settings struct {
 	// the log says so.
 	FailsOver bool
 	NoFiles   bool // the session has no directory that moves with it: nothing runs that would use one
-	Project   protocol.ProjectTrust
+	// Opened is what the session was opened with, for who goes on with it: see [protocol.ChoicesOp]. Nil for nothing.
+	Opened  json.RawMessage
+	Project protocol.ProjectTrust
 }
 
 // Modes are what clients can change of how the machine works.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -68,6 +69,7 @@ func TestLawsUnderFaults(t *testing.T) {
 func TestLawsOfHosts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := drawSettings(t)
+		set.FailsOver = !set.Ephemeral && rapid.Bool().Draw(t, "fails over")
 		set.MaxReminders = 2
 		set.StreamRules = RuleSettings{Mode: rapid.SampledFrom([]string{"always", "prose-only", "never"}).Draw(t, "mode"), Gap: rapid.IntRange(0, 3).Draw(t, "gap"), Keep: rapid.Bool().Draw(t, "keep"), Rules: []Rule{
 			{StreamRule: protocol.StreamRule{Name: "threes", Content: "No threes."}, Trigger: regexp.MustCompile("3")},
@@ -102,6 +104,7 @@ func TestLawsOfPermissions(t *testing.T) {
 		set.Confirm = nil
 		set.Permissions = rapid.Bool().Draw(t, "rules")
 		set.PermissionMode = protocol.PermitAsk
+		set.FailsOver = !set.Ephemeral && rapid.Bool().Draw(t, "fails over")
 		set.Rules.ParallelTools = rapid.Bool().Draw(t, "parallel")
 		h := &history{world: newWorld(set), t: t}
 		h.permitted, h.approvals = map[string]bool{}, map[string]protocol.ApprovalRequest{}
@@ -839,6 +842,14 @@ func (h *history) check() {
 	if m.swap == nil && len(h.activations) == 0 {
 		require.True(h.t, l.Model == nil || sameModel(l.Model, m.model), "law 7: model")
 		require.True(h.t, l.Level == "" || m.model.Clamp(l.Level) == m.level, "law 7: level") // of a branch that names no model, a restart makes what the default model has
+	}
+	if m.set.FailsOver && !m.unsaid && m.swap == nil && m.closing == nil && len(h.activations) == 0 {
+		said := cmp.Or(string(l.Choices), string(none))
+		require.JSONEq(h.t, string(encoded(m.choicesOp(), ownEntry)), said, "law 7: what clients have chosen")
+		next := New()
+		next.Step(0, &ids{}, Restored{Session: l, Settings: m.set})
+		require.Equal(h.t, m.Modes, next.Modes, "law 7: what clients have chosen")
+		require.Equal(h.t, m.picked, next.picked, "law 7: what clients have chosen")
 	}
 	if m.isIdle() {
 		require.True(h.t, h.spans.Idle(), "law 2: idle, and open on the wire: %+v", h.spans)

@@ -91,9 +91,11 @@ type conversation struct {
 
 // given is what clients have given the session.
 type given struct {
-	name  string
-	todos []protocol.TodoPhase
-	kept  *protocol.BudgetLimits // that one has set; nil for none
+	name   string
+	todos  []protocol.TodoPhase
+	kept   *protocol.BudgetLimits // that one has set; nil for none
+	said   json.RawMessage        // what they have chosen, as the log has it, see [protocol.ChoicesOp]; nil for nothing
+	unsaid bool                   // what they have chosen could not be written
 }
 
 // queues are what waits for the end of a turn or of the run.
@@ -380,6 +382,7 @@ func (m *Machine) levels(string) protocol.Result {
 
 // setMode sets one of the modes.
 func (m *Machine) setMode(c Command) {
+	was := m.choices
 	switch cmd := c.Cmd.(type) {
 	case protocol.SetSteeringMode:
 		m.SteeringMode = cmd.Mode
@@ -399,7 +402,7 @@ func (m *Machine) setMode(c Command) {
 	default:
 		panic("core: no mode is set by " + c.Name)
 	}
-	m.done(c, nil)
+	m.chosen(c, was, nil)
 }
 
 func (m *Machine) do(e Effect) { m.out = append(m.out, e) }
@@ -433,6 +436,7 @@ func (m *Machine) note(e protocol.Entry) { m.add(Append{Entry: e}) }
 // shows is shown to clients that follow entries.
 func (m *Machine) add(a Append) string {
 	m.writeHead()
+	m.sayChoices()
 	if a.ID == "" || m.log.Has(a.ID) {
 		a.ID = m.log.NewID()
 	}
@@ -617,6 +621,7 @@ func (in Closing) apply(m *Machine) {
 	m.closing.Abort = m.closing.Abort || in.Abort
 	m.closing.Deaf = m.closing.Deaf || in.Deaf
 	m.closing.GoesOn = m.closing.GoesOn || in.GoesOn
+	m.closing.Over = m.closing.Over || in.Over
 	if !in.Abort {
 		if in.Deaf {
 			m.nobodyAnswers()
@@ -636,6 +641,7 @@ func (m *Machine) maybeClosed() {
 		return
 	}
 	m.closed = true
+	m.dropChoices()
 	m.do(Closed{})
 }
 

@@ -31,6 +31,7 @@ func (in Restored) apply(m *Machine) {
 	m.load(in.Session)
 	m.loadModel(in.Session)
 	if in.Carryover == nil {
+		m.restoreChoices(in.Session.Choices)
 		m.arriveAtTodos(in.Session)
 		m.restoreLimits()
 	}
@@ -43,6 +44,8 @@ func (in Restored) apply(m *Machine) {
 	if in.Carryover != nil && m.draws == DrawsAbove { // what it had asked for is over
 		m.do(ReportSpent{All: true, Used: m.reported})
 	}
+	m.headless = in.Session.LeafID == ""
+	m.keepChoices(nil)
 	if again {
 		m.keepAsked(in.Session)
 		return
@@ -53,7 +56,7 @@ func (in Restored) apply(m *Machine) {
 	}
 	m.endOmitted()
 	results, note := m.finishBranch(in.Session)
-	if m.headless = in.Session.LeafID == ""; in.Carryover == nil || m.set.Child != nil {
+	if in.Carryover == nil || m.set.Child != nil {
 		m.writeHead()
 	}
 	if in.Open.Idle() {
@@ -308,7 +311,7 @@ func (m *Machine) load(to Loaded) {
 		m.grants = nil // they were for another session
 	}
 	m.conversation = conversation{
-		identity: to.Identity, given: given{to.Name, loadTodos(to.Todos), to.Limits}, size: to.Context, openCalls: to.OpenCalls,
+		identity: to.Identity, given: given{to.Name, loadTodos(to.Todos), to.Limits, to.Choices, false}, size: to.Context, openCalls: to.OpenCalls,
 		keys: keyring{to.Keys}, fired: map[string]int{}, omitted: to.Tried > 0,
 	}
 	m.queueIDs = max(m.queueIDs, to.LastQueueID)
@@ -368,6 +371,8 @@ func (m *Machine) takeBack(undone []Effect) {
 		a, _ := e.(Append)
 		switch {
 		case a.was == nil:
+		case a.was.chosen:
+			m.choicesUndone(a.was.choices)
 		case a.was.model != nil:
 			m.modelChoice = *a.was.model
 		default:

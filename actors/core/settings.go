@@ -113,8 +113,9 @@ func (m *Machine) setActiveTools(c Command, s protocol.SetActiveTools) {
 			active = append(active, name)
 		}
 	}
+	was := m.choices
 	m.tools, m.picked = active, true
-	m.done(c, protocol.ActiveTools{ActiveToolNames: active})
+	m.chosen(c, was, protocol.ActiveTools{ActiveToolNames: active})
 }
 
 func (m *Machine) reloadResources(c Command) {
@@ -128,9 +129,10 @@ func (m *Machine) reloadResources(c Command) {
 // apply takes on new settings. What clients have chosen stays chosen.
 func (in Reconfigured) apply(m *Machine) {
 	was := m.set.Extensions.Tools
-	in.Settings.Retained, in.Settings.FailsOver = m.set.Retained, m.set.FailsOver // which no setting says
+	in.Settings.Retained, in.Settings.FailsOver, in.Settings.Opened = m.set.Retained, m.set.FailsOver, m.set.Opened // which no setting says
 	m.set = in.Settings
 	m.extensionsChanged(was)
+	m.keepChoices(nil)
 	m.limitsChanged(in.Spent)
 	if in.Seq != 0 {
 		m.emit(m.changed("reload"))

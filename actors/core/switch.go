@@ -276,6 +276,7 @@ func (in SessionActivated) apply(m *Machine) {
 	default: // a clone is a fork at the leaf
 	}
 	m.noteLimits()
+	m.keepChoices(nil)
 	if !w.isAgain() {
 		m.noteKey(protocol.SeenKey{Key: keyOfCommand(w.cmd.Cmd), Disposition: protocol.KeyDone, Text: w.to.Text})
 	}

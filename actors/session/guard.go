@@ -199,6 +199,9 @@ func (g *crashGuard) tellFailed(c actor.Context) {
 // predecessor leaves behind.
 func (d *durable) restored(to core.Loaded, settings core.Settings) core.Restored {
 	settings.Retained, settings.FailsOver = d.spec.Retain, keptBy(d.file.Log) != nil
+	if settings.FailsOver {
+		settings.Opened = d.shared.opened(d.spec)
+	}
 	return core.Restored{Session: to, Settings: settings, Carryover: d.last.carryover, Open: d.clients.spans.OpenSpans, Failover: d.failover()}
 }
 

@@ -38,6 +38,7 @@ type logFile struct {
 // the log says, or why there is none.
 type opened struct {
 	work  *workspace
+	spec  link.OpenSpec // as the log completes it
 	log   *store.Log
 	to    core.Loaded
 	err   *protocol.Error
@@ -113,7 +114,8 @@ func (d *durable) noteOpened(c actor.Context, m opened) {
 	case d.life.state.over():
 		d.loader().discard(m.log)
 	default:
-		d.work = m.work
+		m.spec.Retain = d.spec.Retain // which may have changed since
+		d.work, d.spec = m.work, m.spec
 		d.file.is(m.log)
 	}
 	d.maybeStop(c)
@@ -236,6 +238,10 @@ func (l *loader) open() (o opened) {
 	if o.log, o.err = l.existing(); o.err != nil {
 		return o
 	}
+	if keptBy(o.log) != nil && l.spec.Child == nil && l.work == nil {
+		l.spec = l.shared.reopened(l.spec, o.log.View().Choices())
+	}
+	o.spec = l.spec
 	if o.work, o.err = l.workspace(o.log); o.err == nil {
 		if o.log == nil {
 			o.log = l.begun(o.work)

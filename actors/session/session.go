@@ -121,7 +121,7 @@ func (s *Session) receive(c actor.Context, msg any) {
 		switch {
 		case s.life.state == opening:
 			s.waiting = append(s.waiting, m)
-		case s.life.state == parked && s.life.end == nil && wakes(m) && !s.wake(c, m):
+		case s.life.state == parked && s.life.end == nil && (wakes(m) || endsSession(m) && s.m.Chose()) && !s.wake(c, m):
 		default:
 			s.tell(c, m)
 			s.offerTrust(c)
@@ -488,7 +488,9 @@ func (s *Session) close(c actor.Context, e ending) {
 }
 
 func (s *Session) closeMachine(c actor.Context) {
-	s.step(c, core.Closing{Abort: s.life.end.abort, Deaf: s.life.end.deaf, GoesOn: s.life.end.goesOn})
+	s.step(c, core.Closing{
+		Abort: s.life.end.abort, Deaf: s.life.end.deaf, GoesOn: s.life.end.goesOn, Over: !s.life.end.final && !s.life.end.moves && s.file.Log != nil,
+	})
 }
 
 // procsGone says that no process of the session is left.

@@ -22,6 +22,7 @@ var (
 	clusters = []string{"./actors/cluster", "-run", "TestCluster", "-sim.seeds=400"}
 	relays   = []string{"./actors", "-run", "TestDrain|TestMoved|TestRelayF|TestRelayAnswers|TestOwnerStands|TestEngineAway"}
 	nodes    = []string{"./actors", "-run", "TestKept|TestNodeLost|TestFenced|TestEngineAway|TestParkedIsReleased|TestReadNeedsLease|TestDrainedInARun|TestCopyOfAnother|TestKeysOverNodes"}
+	choices  = []string{"./actors", "-run", "TestChoice"}
 	members  = []string{"./actors/cluster", "-run", "TestReleased|TestOwnerLost|TestLease"}
 	beats    = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
 	engines  = []string{"./actors/cluster/jetstream", "./actors/cluster/postgres", "-run", "TestSettings|TestOld|TestInit|TestCredentials"}
@@ -63,6 +64,10 @@ var mutants = []mutant{
 	{"what a session begins with is not written later", "actors/core/restore.go", "\tif !m.headless {\n", "\tif true {\n", laws},
 	{"a question of an earlier life is another one", "actors/core/dialog.go", "if c.again = \"\"; strings.HasPrefix(old, kind) {", "if c.again = \"\"; strings.HasPrefix(kind, \"none\") {", shells},
 	{"a call that had begun is asked about again", "actors/core/restore.go", "func(c protocol.OpenCall) bool { return c.Started }", "func(c protocol.OpenCall) bool { return false }", laws},
+	{"what clients have chosen goes with its node", "actors/core/choices.go", "if !m.set.FailsOver || said == nil ||", "if true || said == nil ||", choices},
+	{"what a session was opened with goes with its node", "actors/session/open.go", "l.spec = l.shared.reopened(l.spec, o.log.View().Choices())\n", "", choices},
+	{"a choice stays that could not be written", "actors/core/choices.go", "m.Modes, m.tools, m.picked, m.grants = was.Modes, was.tools, was.picked, was.grants", "", choices},
+	{"a closed session keeps what was chosen", "actors/core/machine.go", "\tm.dropChoices()\n", "", choices},
 	{"the key of a command is not in its record", "actors/session/kept.go", "keys := k.sign\n", "keys := k.sign[:0]\n", nodes},
 	{"a command of the user runs before the log knows", "actors/session/perform.go", "if err := s.noteBegun(e.Seq); err != nil {", "if err := error(nil); err != nil {", nodes},
 	{"what says that a command begins counts as its end", "actors/session/moved.go", "\t\tif runs[key] {", "\t\tif false {", nodes},

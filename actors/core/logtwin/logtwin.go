@@ -206,6 +206,9 @@ func queue(r *protocol.Resume, e protocol.Custom) {
 }
 
 func task(r *protocol.Resume, e protocol.Custom) {
+	if e.CustomType == protocol.CustomChoices {
+		r.Choices = e.Data
+	}
 	var op protocol.TaskOp
 	if e.CustomType == protocol.CustomTask && json.Unmarshal(e.Data, &op) == nil {
 		r.Tasks = append(r.Tasks, op)

@@ -1,0 +1,125 @@
+package actors
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors/cluster/clustertest"
+)
+
+// chosen is what clients have said of a session, as they are told: how they opened it, and since.
+func (n *node) chosen(id string) string {
+	n.t.Helper()
+	state := n.Call(n.t, `{"type":"get_state"`+at(id)+`}`).Get("data")
+	names := n.Call(n.t, `{"type":"get_tools"`+at(id)+`}`).Get("data.activeToolNames").Raw
+	said := []string{names}
+	for _, of := range []string{"permissionMode", "steeringMode", "followUpMode", "interruptMode", "autoCompactionEnabled", "autoRetryEnabled"} {
+		said = append(said, of+" "+state.Get(of).String())
+	}
+	grants := n.Call(n.t, `{"type":"get_permissions"`+at(id)+`}`).Get("data.grants").Raw
+	return strings.Join(append(said, "grants "+grants), "\n")
+}
+
+// choose opens a session in another way than usual, and changes all that can be changed of it.
+func (n *node) choose() (id string) {
+	n.t.Helper()
+	v := n.Call(n.t, `{"type":"open_session","permissionMode":"ask","sandbox":"workspace","sandboxNetwork":"off","tools":["note","danger"],"systemPrompt":"You are X.","settings":{"todo":{"reminders":false},"httpProxy":"http://me:secret@proxy"}}`)
+	require.True(n.t, v.Get("success").Bool(), v.Raw)
+	id = v.Get("data.sessionId").Str
+	for _, command := range []string{
+		`{"type":"set_steering_mode","mode":"all"`, `{"type":"set_follow_up_mode","mode":"all"`, `{"type":"set_interrupt_mode","mode":"wait"`,
+		`{"type":"set_auto_compaction","enabled":false`, `{"type":"set_auto_retry","enabled":false`, `{"type":"set_active_tools","toolNames":["note"]`,
+	} {
+		v := n.Call(n.t, command+at(id)+`}`)
+		require.True(n.t, v.Get("success").Bool(), v.Raw)
+	}
+	return id
+}
+
+// TestChoicesOverNodes: what a session was opened with, and what clients have chosen since, is so wherever it goes on, whichever way it
+// comes there; and not any more when it was closed, as in one process. Nothing that is a node's own is in its log.
+func TestChoicesOverNodes(t *testing.T) {
+	for how, leave := range map[string]func(t *testing.T, a *node, id string){
+		"lost": func(_ *testing.T, a *node, _ string) { a.lose() },
+		"moved": func(t *testing.T, a *node, id string) {
+			v := a.Call(t, `{"type":"move_session","node":"b"`+at(id)+`}`)
+			require.True(t, v.Get("success").Bool(), v.Raw)
+		},
+		"parked": func(_ *testing.T, a *node, id string) {
+			a.pass(2 * time.Minute)
+			a.parked(id)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			twoNodes(t, func(t *testing.T, a, b *node) {
+				id := a.choose()
+				a.named("allows-things", "Ann", "approvals")
+				a.Say(id, "prompt", "~g~ rounds=1")
+				a.pass(time.Second)
+				asked := a.Events(id, "approval_request")
+				require.Len(t, asked, 1)
+				v := a.Call(t, `{"type":"approval_response","optionId":"session","approvalId":"`+asked[0].Get("id").Str+`"`+at(id)+`}`)
+				require.True(t, v.Get("success").Bool(), v.Raw)
+				a.pass(30 * time.Second)
+				was := a.chosen(id)
+				require.Contains(t, was, "permissionMode ask")
+				require.Contains(t, was, `"scope":"session"`)
+				require.Contains(t, was, `["note"]`)
+				require.NotContains(t, a.lines(id), "secret")
+				leave(t, a, id)
+				require.Equal(t, id, b.take(id))
+				assert.Equal(t, was, b.chosen(id))
+				b.run(id, "~b~ two")
+				v = b.Call(t, `{"type":"new_session"`+at(id)+`}`)
+				require.True(t, v.Get("success").Bool(), v.Raw)
+				was, _, _ = strings.Cut(was, "grants")
+				is, grants, _ := strings.Cut(b.chosen(id), "grants")
+				assert.Equal(t, was, is, "another session in its place")
+				assert.Equal(t, " []", grants)
+			}, func(c *Config) { c.Sessions.ParkAfter = time.Minute })
+		})
+	}
+}
+
+// TestChoicesEnd: a session that was closed has none, live or parked.
+func TestChoicesEnd(t *testing.T) {
+	twoNodes(t, func(t *testing.T, a, b *node) {
+		usual := a.open()
+		a.run(usual, "~u~ x")
+		require.NotContains(t, a.lines(usual), "troupe.choices", "nobody has chosen anything")
+		for _, idle := range []time.Duration{0, 2 * time.Minute} {
+			id := a.choose()
+			a.run(id, "~a~ one")
+			a.pass(idle)
+			v := a.Call(t, `{"type":"close_session"`+at(id)+`}`)
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			require.Equal(t, id, b.take(id))
+			assert.Equal(t, a.chosen(usual), b.chosen(id))
+		}
+	}, func(c *Config) { c.Sessions.ParkAfter = time.Minute })
+}
+
+// TestChoiceIsKept: a choice that the log cannot have is not made, and the client is told.
+func TestChoiceIsKept(t *testing.T) {
+	twoNodes(t, func(t *testing.T, a, b *node) {
+		id := a.choose()
+		a.run(id, "~a~ one")
+		was := a.chosen(id)
+		a.way.Cut(clustertest.Gone)
+		for _, command := range []string{`{"type":"set_permission_mode","mode":"auto"`, `{"type":"set_steering_mode","mode":"one-at-a-time"`, `{"type":"set_active_tools","toolNames":["danger"]`} {
+			v := a.Call(t, command+at(id)+`}`)
+			assert.Contains(t, []string{"not_durable", "session_unavailable"}, code(v), v.Raw)
+		}
+		a.way.Cut(clustertest.Whole)
+		a.pass(10 * time.Second)
+		assert.Equal(t, was, a.chosen(id))
+		a.run(id, "~b~ two")
+		a.lose()
+		b.take(id)
+		assert.Equal(t, was, b.chosen(id))
+	})
+}
