@@ -104,10 +104,11 @@ func TestNodeLostInACompaction(t *testing.T) {
 // TestNodeLostInARetryWait: a run that waited for its next attempt waits again, of the same number, and makes it; its client hears
 // the end of all that has begun, and at last that nothing goes on. A wait that was given up does not begin again.
 func TestNodeLostInARetryWait(t *testing.T) {
-	for _, given := range []bool{false, true} {
-		t.Run(fmt.Sprint(given), func(t *testing.T) {
+	for _, how := range []string{"lost", "lost, given up", "drained"} {
+		t.Run(how, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				w, _, nodes := nodesOf(t, "a", "b")
+				given := strings.Contains(how, "given up")
+				w, _, nodes := nodesWith(t, func(c *Config) { c.DrainLimit = 500 * time.Millisecond }, "a", "b")
 				c := through(nodes[0], "client-one", `,"features":["deltaUpdates"]`)
 				s := c.openOn("b", "client-one")
 				c.Say(s, "prompt", "~x~ fail=overloaded times=1")
@@ -117,7 +118,12 @@ func TestNodeLostInARetryWait(t *testing.T) {
 				if given {
 					c.Call(t, `{"type":"abort_retry"`+at(s)+`}`)
 				}
-				w.lose("b")
+				if how == "drained" {
+					nodes[1].member.Drain()
+					nodes[1].daemon.Stop(Stop{})
+				} else {
+					w.lose("b")
+				}
 				c.pass(time.Minute)
 				text := nodes[0].lines(s)
 				settled := c.Events(s, "agent_settled")

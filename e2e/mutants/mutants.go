@@ -85,7 +85,7 @@ var mutants = []mutant{
 	{"who asks for what a newer version has written asks again and again", "actors/relay/relay.go", "case errors.Is(why, cluster.ErrNewer), errors.Is(why, cluster.ErrUpgrade):", "case false:", []string{"./actors", "-run", "TestNewerSession"}},
 	{"a handle is back at the session before where its node is lost", "actors/session/switch.go", "\t\tk.leaveFor(p.log, s.clients.replies.keyOf(seq), p.text)\n", "", []string{"./actors", "-run", "TestSwitched"}},
 	{"a session is put in the place of another again", "actors/session/kept.go", "k.owned.Ends = []string{key}", "k.owned.Ends = nil", []string{"./actors", "-run", "TestSwitched"}},
-	{"a run of a session that took the place of another goes on where nobody hears it", "actors/session/indexed.go", "return cmp.Or(t.Handle, t.ID)", "return t.ID", []string{"./actors", "-run", "TestSwitched"}},
+	{"a run of a session that took the place of another goes on where nobody hears it", "actors/session/indexed.go", "return cmp.Or(t.Handle, t.ID)", "return cmp.Or(t.ID, t.Handle)", []string{"./actors", "-run", "TestSwitched"}},
 	{"a wait that was given up goes on on another node", "actors/core/turn.go", "\tm.endOmitted()\n", "", []string{"./actors", "-run", "TestNodeLostInARetryWait"}},
 	{"nothing of a damaged log can be read", "actors/session/open.go", "if s.readsGood(c, err, true) {", "if false {", []string{"./actors", "-run", "TestDamagedIsRead"}},
 	{"what is good of a damaged log is set aside", "actors/session/kept.go", "at.Seq > 0 && !k.begins(at.Mark)", "at.Seq > 0", []string{"./actors", "-run", "TestDamagedIsRead"}},
