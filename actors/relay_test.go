@@ -349,6 +349,29 @@ func TestDirectoriesOfASession(t *testing.T) {
 	})
 }
 
+// TestInMemoryInARoot: a session in memory is made by the node that is asked, in the root that was named there; what only a session that is
+// kept can have is refused.
+func TestInMemoryInARoot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, _, nodes := nodesWith(t, func(*Config) {}, "a", "b")
+		c := through(nodes[0], "client-one", "")
+		for said, want := range map[string]string{
+			`"cwd":"w:"`: "", `"cwd":"none:x"`: "nowhere", `"cwd":"g:"`: "invalid_params", `"cwd":"w:","wants":{"labels":{"gpu":"yes"}}`: "invalid_params",
+		} {
+			v := c.Call(t, `{"type":"open_session","noSession":true,`+said+`}`)
+			assert.Equal(t, want, code(v), v.Raw)
+		}
+		v := c.Call(t, `{"type":"open_session","noSession":true,"cwd":"w:"}`)
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		is := c.Call(t, `{"type":"list_open_sessions"}`).Get(`data.sessions.#(sessionId=="` + v.Get("data.sessionId").Str + `")`)
+		assert.Equal(t, emptyDir, is.Get("cwd").Str, is.Raw)
+		require.NoError(t, c.leave())
+		for _, n := range nodes {
+			n.end()
+		}
+	})
+}
+
 // TestRelayCut (N8): the wire between nodes is cut at any byte, either way. Each command is
 // answered once, and has its effect once, in the order in which they were said.
 func TestRelayCut(t *testing.T) {

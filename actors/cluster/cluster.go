@@ -128,9 +128,10 @@ type Node struct {
 	Labels   map[string]string `json:"labels,omitempty"` // see [Place]
 	Roots    map[string]Root   `json:"roots,omitempty"`  // by name
 	Version  string            `json:"version,omitempty"`
-	Reads    [2]int            `json:"reads"`  // formats of records, the lowest and the highest
-	Writes   [2]int            `json:"writes"` // likewise
-	Beat     uint64            `json:"beat"`   // counts the beats of this life
+	CA       []string          `json:"ca,omitempty"` // whose certificates it takes; nil of a node that does not say so
+	Reads    [2]int            `json:"reads"`        // formats of records, the lowest and the highest
+	Writes   [2]int            `json:"writes"`       // likewise
+	Beat     uint64            `json:"beat"`         // counts the beats of this life
 	Draining bool              `json:"draining,omitempty"`
 	Sessions int               `json:"sessions"` // that it owns
 }

@@ -105,12 +105,14 @@ func (r *router) openSession(c actor.Context, req protocol.Request, cmd protocol
 		return
 	}
 	spec := openSpec(r.cfg.Default, cmd, r.cfg.Retain)
-	if r.routes.relay != nil && cmd.SessionPath == "" && !spec.Memory {
+	if r.routes.relay != nil && cmd.SessionPath == "" && (!spec.Memory || cmd.Wants != nil || r.paths().inRoot(cmd.Cwd)) {
 		if err := r.inCluster(&spec, cmd); err != nil {
 			r.answer(c, req, nil, err)
 			return
 		}
-		spec.ID = r.newSessionID(req)
+		if !spec.Memory {
+			spec.ID = r.newSessionID(req)
+		}
 	}
 	r.forward(c, r.open(c, spec, false), req)
 }
@@ -123,6 +125,12 @@ func (r *router) inCluster(spec *link.OpenSpec, cmd protocol.OpenSession) *proto
 	}
 	if cwd == "" {
 		return protocol.CodeNowhere.Errorf("This node has no root %s", opens.Wants.Root)
+	}
+	switch root := opens.Wants.Root; {
+	case spec.Memory && cmd.Wants != nil:
+		return protocol.CodeInvalidParams.Errorf("A session in memory is made by the node that is asked: it has no wants")
+	case spec.Memory && r.server.Cluster.Roots[root].Mode == cluster.Git:
+		return protocol.CodeInvalidParams.Errorf("A session in the root %s has a working tree of its own, and is kept: noSession is not possible", root)
 	}
 	spec.Wants, spec.Cwd, spec.CwdSet = opens.Wants, cwd, true
 	return nil

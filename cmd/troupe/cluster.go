@@ -188,6 +188,9 @@ func readClusterFile(agentDir string) (o clusterOptions, err error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
+	if string(bytes.TrimSpace(text)) == "null" {
+		return o, fmt.Errorf("%s: want an object", path)
+	}
 	if err := dec.Decode(&o); err != nil {
 		return o, fmt.Errorf("%s: %w", path, err)
 	}
@@ -394,11 +397,14 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 		return nil, errors.Join(fmt.Errorf("%s: %w", withoutSecrets(o.Engine), err), n.peers.Close())
 	}
 	trees, roots, err := o.trees(cfg.Sessions.AgentDir)
+	if err == nil {
+		err = strangers(ctx, n.engine, keys.CA, time.Duration(o.BeatMs*(o.Miss+1))*time.Millisecond)
+	}
 	if err != nil {
 		return nil, errors.Join(err, n.peers.Close(), n.engine.Close())
 	}
 	self := cluster.Node{
-		Name: o.Node, Boot: rand.Text(), Addr: o.Advertise, Labels: o.ownLabels(cfg.Sessions), Roots: roots, Version: version,
+		Name: o.Node, Boot: rand.Text(), Addr: o.Advertise, Labels: o.ownLabels(cfg.Sessions), Roots: roots, Version: version, CA: keys.CA,
 		Reads: [2]int{1, cluster.Format}, Writes: [2]int{1, cluster.Format},
 	}
 	engine := cluster.Measured(n.engine, n.metrics)
@@ -424,6 +430,32 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	}
 	log.Info().Str("node", o.Node).Str("engine", withoutSecrets(o.Engine)).Str("peers", o.Advertise).Msg("a node of a cluster")
 	return n, nil
+}
+
+// strangers refuses an engine on which a node of another authority lives: neither could speak to the other, and sessions would be placed
+// on both. Whether one lives whose last beat is stored shows within the time of some beats.
+func strangers(ctx context.Context, engine cluster.Registry, ca []string, within time.Duration) error {
+	ours := func(n cluster.Node) bool {
+		return n.CA == nil || slices.ContainsFunc(n.CA, func(one string) bool { return slices.Contains(ca, one) })
+	}
+	others := slices.DeleteFunc(engine.Nodes(), ours)
+	if len(others) == 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(within):
+	}
+	for _, was := range others {
+		is, found, err := engine.Node(ctx, was.Name)
+		switch {
+		case err != nil:
+			return err
+		case found && !ours(is) && (is.Boot != was.Boot || is.Beat > was.Beat):
+			return fmt.Errorf("node %s of this engine has keys of another authority: troupe cluster init was run twice; --cluster-dir has to come from the one that made those", is.Name)
+		}
+	}
+	return nil
 }
 
 // trees is the roots of mode git, and completes where they are on this node, and those of mode none. What others are told of

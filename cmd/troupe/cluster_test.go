@@ -95,3 +95,50 @@ func TestRootNone(t *testing.T) {
 	_, _, err = o.trees(agentDir + "/file")
 	assert.Error(t, err)
 }
+
+// TestStrangers: a node does not join where one lives that takes certificates of another authority; one that is gone, or
+// does not say whose it takes, keeps nobody out.
+func TestStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := clustertest.New(1, 0)
+		join := func(name string, ca ...string) context.CancelFunc {
+			way := engine.Client()
+			m := cluster.Join(cluster.MemberConfig{Self: cluster.Node{Name: name, Boot: name, CA: ca}, Log: way, Registry: way})
+			ctx, stop := context.WithCancel(t.Context())
+			over := make(chan error, 1)
+			go func() { over <- m.Run(ctx) }()
+			return func() { stop(); <-over }
+		}
+		way := engine.Client()
+		ask := func() error { return strangers(t.Context(), way, []string{"one", "next"}, time.Second) }
+		stopA, stopB, stopC := join("a", "before", "one"), join("b"), join("c", "two")
+		time.Sleep(2 * time.Second)
+		assert.ErrorContains(t, ask(), "node c of this engine has keys of another authority")
+		stopC()
+		time.Sleep(time.Second)
+		assert.NoError(t, ask())
+		stopA()
+		stopB()
+	})
+}
+
+// TestClusterFileOfTheManual: the file that the manual shows is one; what is no object is none.
+func TestClusterFileOfTheManual(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/cluster.md")
+	require.NoError(t, err)
+	shown := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(manual)
+	require.NotNil(t, shown)
+	dir := t.TempDir()
+	read := func(text string) (clusterOptions, error) {
+		require.NoError(t, os.WriteFile(dir+"/"+clusterFile, []byte(text), 0o600))
+		return readClusterFile(dir)
+	}
+	o, err := read(string(shown[1]))
+	require.NoError(t, err)
+	assert.Equal(t, cluster.Root{Path: "/srv/app", Mode: cluster.Shared}, o.Roots["app"])
+	assert.Equal(t, cluster.Git, o.Roots["lib"].Mode)
+	for _, text := range []string{"null", " null\n", "[]", `"x"`, `{"roots":{"app":"/srv"}}`} {
+		_, err := read(text)
+		assert.Error(t, err, text)
+	}
+}

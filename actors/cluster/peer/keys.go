@@ -4,10 +4,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -38,7 +40,8 @@ var nodeUsage = asn1.ObjectIdentifier{2, 25, 8134, 21, 1}
 
 // Keys are what a node is known by, and whom it knows.
 type Keys struct {
-	Node string // the name in its certificate
+	Node string   // the name in its certificate
+	CA   []string // the authorities that it takes certificates of: sums of theirs
 	cert tls.Certificate
 	ca   *x509.CertPool
 }
@@ -61,6 +64,10 @@ func Load(dir string) (*Keys, error) {
 		return nil, fmt.Errorf("%s holds no certificate", filepath.Join(dir, CAFile))
 	}
 	k := &Keys{cert: cert, ca: pool}
+	for block, rest := pem.Decode(ca); block != nil; block, rest = pem.Decode(rest) {
+		sum := sha256.Sum256(block.Bytes)
+		k.CA = append(k.CA, hex.EncodeToString(sum[:8]))
+	}
 	leaf, err := x509.ParseCertificate(cert.Certificate[0])
 	if err != nil {
 		return nil, err
