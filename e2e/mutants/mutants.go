@@ -352,7 +352,7 @@ var mutants = []mutant{
 	{"a log with a hole is asked of one server only", "actors/cluster/chain.go", "log.Sources(), time.Now()", "log.Sources()[:1], time.Now()", cluster},
 	{"an engine with a stream that discards is good enough", "actors/cluster/jetstream/setup.go", " || is.MaxMsgsPerSubject != want.MaxMsgsPerSubject", "", engines},
 	{"an engine with a stream of one replica is good enough", "actors/cluster/jetstream/setup.go", "is.Replicas < want.Replicas && !e.cfg.Single", "false", engines},
-	{"one server of three says for all that it syncs", "actors/cluster/jetstream/setup.go", "all = max(all, s.Data.Meta.Size)", "_ = all", engines},
+	{"one server of three says for all that it syncs", "actors/cluster/jetstream/setup.go", "all = max(all, int(s.Get(\"data.meta_cluster.cluster_size\").Int()))", "", engines},
 	{"a server that loses streams is good enough", "actors/cluster/jetstream/setup.go", "case err != nil:\n\t\t\treturn err\n\t\tcase !s", "case err != nil && false:\n\t\tcase !s", engines},
 	{"PostgreSQL without a standby is good enough", "actors/cluster/postgres/engine.go", "case standbys == \"\" && !e.single:", "case false:", engines},
 	{"credentials that others can read are used", "actors/cluster/jetstream/engine.go", "err == nil && info.Mode().Perm()&0o077 != 0", "err == nil && info.Mode().Perm()&0o007 != 0", engines},

@@ -14,6 +14,7 @@ import (
 	"hash/fnv"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -123,7 +124,13 @@ func newEngine(cfg Config) *Engine {
 }
 
 func (e *Engine) dial(context.Context) (err error) {
-	e.nc, err = connect(e.cfg, e.cfg.URL, e.cfg.Creds)
+	last := ""
+	e.nc, err = connect(e.cfg, e.cfg.URL, e.cfg.Creds, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if err.Error() != last { // each beat may bring it again
+			last = err.Error()
+			e.Warn("the engine says: %s", last)
+		}
+	}))
 	return err
 }
 
@@ -194,6 +201,9 @@ func (e *Engine) call(ctx context.Context, msg *nats.Msg, answer any) error {
 	case errors.Is(err, nats.ErrMaxPayload):
 		return cluster.ErrTooLarge
 	case err != nil:
+		if denied := e.nc.LastError(); errors.Is(denied, nats.ErrPermissionViolation) && strings.HasSuffix(denied.Error(), strconv.Quote(msg.Subject)) {
+			return fmt.Errorf("%w: %w", cluster.ErrSettings, denied)
+		}
 		return fmt.Errorf("%w: %w", cluster.ErrUnknown, err)
 	case refused.Error != nil:
 		return refused.Error

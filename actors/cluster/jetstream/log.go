@@ -76,9 +76,8 @@ func (e *Engine) Append(ctx context.Context, id cluster.SessionID, after cluster
 // stored is what the leader answers.
 type stored struct {
 	Message struct {
-		Seq  uint64
-		Hdrs []byte
-		Data []byte
+		Seq        uint64
+		Hdrs, Data []byte
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/tidwall/gjson"
 
 	"troupe/actors/cluster"
 )
@@ -62,11 +63,10 @@ func (e *Engine) create(ctx context.Context, opt Options) error {
 		}
 	}
 	body, _ := json.Marshal(meta{opt.Partitions, cluster.Format})
-	_, err := e.publish(ctx, "NODES", "t.meta", 0, nats.Header{}, body)
-	if errors.Is(err, cluster.ErrConflict) {
-		return nil
+	if _, err := e.publish(ctx, "NODES", "t.meta", 0, nats.Header{}, body); !errors.Is(err, cluster.ErrConflict) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // streams of a cluster, as they should be.
@@ -150,20 +150,6 @@ func (e *Engine) wrong(want nats.StreamConfig, is settings) string {
 	return ""
 }
 
-// jsz is what a server says of itself to a user of the system account.
-type jsz struct {
-	Server struct{ Name, Ver string }
-	Data   struct {
-		Disabled bool
-		Config   struct {
-			SyncAlways bool `json:"sync_always"`
-		}
-		Meta *struct {
-			Size int `json:"cluster_size"`
-		} `json:"meta_cluster"`
-	}
-}
-
 // checkServers refuses servers that acknowledge what they have not synced, or that are too
 // old: of all servers where the system account may be asked, else it can only warn.
 func (e *Engine) checkServers(ctx context.Context) error {
@@ -182,29 +168,26 @@ func (e *Engine) checkServers(ctx context.Context) error {
 		return err
 	}
 	for heard, all := 0, 1; heard < all; heard++ {
-		var s jsz
 		answer, err := sub.NextMsg(time.Second)
-		if err != nil && heard > 0 {
+		switch {
+		case err != nil && heard > 0:
 			e.Warn("%d of %d servers of the engine say how they sync: the others are away", heard, all)
 			return nil
-		}
-		if err == nil {
-			err = json.Unmarshal(answer.Data, &s)
-		}
-		if err != nil {
+		case err != nil:
 			return fmt.Errorf("%w: no server answers the system account: %w", cluster.ErrUnavailable, err)
 		}
-		switch err := old(s.Server.Name, s.Server.Ver); {
-		case s.Data.Disabled: // it keeps nothing, and is none of those
+		s := gjson.ParseBytes(answer.Data)
+		name := s.Get("server.name").Str
+		switch err := old(name, s.Get("server.ver").Str); {
+		case s.Get("data.disabled").Bool(): // it keeps nothing, and is none of those
 			heard--
 		case err != nil:
 			return err
-		case !s.Data.Config.SyncAlways:
+		case !s.Get("data.config.sync_always").Bool():
 			return fmt.Errorf("%w: %s acknowledges before it syncs, which loses records at a power cut: set jetstream { sync_interval: always }",
-				cluster.ErrSettings, s.Server.Name)
-		case s.Data.Meta != nil:
-			all = max(all, s.Data.Meta.Size)
+				cluster.ErrSettings, name)
 		}
+		all = max(all, int(s.Get("data.meta_cluster.cluster_size").Int()))
 	}
 	return ctx.Err()
 }
