@@ -59,7 +59,7 @@ func options() worldOptions { return worldOptions{clients: *chaosMore, pause: *c
 // TestChaos_jetstream: kills, stops and cuts, with nothing lost and nothing done twice.
 func TestChaos_jetstream(t *testing.T) {
 	w := newWorld(t, *chaosSeed, options())
-	assert.Empty(t, play(t, w, faults("K1 N5 N1H", "K1 K2 K3 K5 K5L KM K6 S1 S2 SS N1 N1H N2 N3 N4 N5 N6 N7 D3")))
+	assert.Empty(t, play(t, w, faults("K1 N5 N1H", "K1 K2 K3 K5 K5L K5A KM K6 K6N K6S S1 S2 S3 S60 SS N1 N1H N2 N3 N4 N5 N6 N7 D3")))
 }
 
 // TestPower_jetstream (C5): what was acknowledged is on two disks.
@@ -100,5 +100,5 @@ func TestChaos_postgres(t *testing.T) {
 	opt := options()
 	opt.postgres = true
 	w := newWorld(t, *chaosSeed, opt)
-	assert.Empty(t, play(t, w, faults("K1 G1P", "K1 S2 N2 G1 G1P")))
+	assert.Empty(t, play(t, w, faults("K1 G1P", "K1 S2 N2 G1C G1I G1 G1P")))
 }

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -276,6 +277,16 @@ func (w *world) idlest() (node int) {
 	return node
 }
 
+// heirs are the nodes that have sessions now which another one had.
+func (w *world) heirs(sessions []cluster.SessionID, was int) (nodes []int) {
+	for n := range machines {
+		if n != was && slices.ContainsFunc(w.owned(n), func(id cluster.SessionID) bool { return slices.Contains(sessions, id) }) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
 // server that leads most partitions, or one that does not.
 func (w *world) server(leads bool) int {
 	st, err := w.admin.Status(context.Background())
@@ -338,14 +349,29 @@ func (w *world) fault(name string) {
 		time.Sleep(3 * time.Second)
 		start(&w.nats.Servers[n].Process)
 		start(w.nodes[n])
-	case "K6": // everything
+	case "K6", "K6N", "K6S": // everything; all nodes; all servers of the engine
 		w.note(name, w.sessions)
-		for _, p := range w.processes() {
+		all := w.processes()
+		switch servers := len(all) - machines; name {
+		case "K6N":
+			all = all[servers:]
+		case "K6S":
+			all = all[:servers]
+		}
+		for _, p := range all {
 			p.Signal(syscall.SIGKILL)
 		}
-		for _, p := range w.processes() {
+		for _, p := range all {
 			p.Wait()
 			start(p)
+		}
+	case "K5A": // each server in turn, among them who leads the nodes and who leads all: the next one when the group has a leader again
+		w.note(name, w.sessions)
+		for _, s := range w.nats.Servers {
+			s.Kill()
+			time.Sleep(time.Second)
+			start(&s.Process)
+			w.working()
 		}
 	case "S1", "S2": // the owner stands still
 		n, d := w.victim(), 4*time.Second
@@ -355,6 +381,28 @@ func (w *world) fault(name string) {
 		w.note(name, w.owned(n))
 		w.nodes[n].Signal(syscall.SIGSTOP)
 		time.Sleep(d)
+		w.nodes[n].Signal(syscall.SIGCONT)
+	case "S3": // the owner stands still, and then the one that has its sessions next, before the first goes on
+		n := w.victim()
+		its := w.owned(n)
+		w.note(name, its)
+		w.nodes[n].Signal(syscall.SIGSTOP)
+		time.Sleep(2500 * time.Millisecond)
+		next := w.heirs(its, n)
+		for _, m := range next {
+			w.nodes[m].Signal(syscall.SIGSTOP)
+		}
+		time.Sleep(500 * time.Millisecond)
+		w.nodes[n].Signal(syscall.SIGCONT)
+		time.Sleep(2500 * time.Millisecond)
+		for _, m := range next {
+			w.nodes[m].Signal(syscall.SIGCONT)
+		}
+	case "S60": // the owner stands still for as long as nobody waits for it
+		n := w.victim()
+		w.note(name, w.owned(n))
+		w.nodes[n].Signal(syscall.SIGSTOP)
+		time.Sleep(time.Minute)
 		w.nodes[n].Signal(syscall.SIGCONT)
 	case "SS": // a server that leads stands still
 		s := w.nats.Servers[w.server(true)]
@@ -433,12 +481,13 @@ func (w *world) fault(name string) {
 	case "N7": // slow links
 		n := w.victim()
 		w.note(name, w.owned(n))
-		for _, p := range w.ways[n] {
-			p.Slow(100 * time.Millisecond)
-		}
-		time.Sleep(4 * time.Second)
-		for _, p := range w.ways[n] {
-			p.Slow(0)
+		for _, d := range []time.Duration{100 * time.Millisecond, 2 * time.Second, 100 * time.Millisecond, 0} { // in between all that comes by is held for two seconds
+			for _, p := range w.ways[n] {
+				p.Slow(d)
+			}
+			if d > 0 {
+				time.Sleep(2 * time.Second)
+			}
 		}
 	case "P1": // the power of all machines
 		w.note(name, w.sessions)
@@ -471,6 +520,15 @@ func (w *world) fault(name string) {
 		w.pg.Primary.Kill()
 		time.Sleep(time.Second)
 		start(w.pg.Primary)
+	case "G1C": // connections of all nodes are ended by the server, again and again
+		w.note(name, w.sessions)
+		for range 20 {
+			require.NoError(w.t, w.pg.HangUp(context.Background()))
+			time.Sleep(200 * time.Millisecond)
+		}
+	case "G1I": // a transaction that somebody has left open holds the row of a session
+		w.note(name, w.sessions[:1])
+		require.NoError(w.t, w.pg.Hold(context.Background(), string(w.sessions[0]), 4*time.Second))
 	case "G1P": // the primary is lost for good, and the standby takes its place
 		w.note(name, w.sessions)
 		w.pg.Primary.Kill()
@@ -571,10 +629,41 @@ func (w *world) judge() (violations []string) {
 	defer cancel()
 	logs, unread := w.through(ctx)
 	violations = w.history.Judge(ctx, logs, w.sessions, clustertest.ReadEffects(text))
+	violations = append(violations, w.copies(ctx)...)
 	acked, abandoned := w.history.Count()
 	w.t.Logf("%d acknowledged, %d replayed, %d given up, %d reads, %d faults, %d violations", acked, w.history.Replayed, abandoned, w.history.Reads, len(w.faults), len(violations))
 	w.report()
 	return append(unread, violations...)
+}
+
+// copies (C12) says which copies on the disks of daemons are not their log, or the beginning of it: whoever was lost or fenced has no
+// more.
+func (w *world) copies(ctx context.Context) (violations []string) {
+	files, err := filepath.Glob(filepath.Join(w.dir, "n?", "troupe", "cluster", "*.jsonl"))
+	require.NoError(w.t, err)
+	require.Equal(w.t, w.troupe, len(files) > 0)
+	for _, path := range files {
+		id := cluster.SessionID(strings.TrimSuffix(filepath.Base(path), ".jsonl"))
+		has, err := os.ReadFile(path)
+		require.NoError(w.t, err)
+		tail, err := w.admin.Tail(ctx, id)
+		require.NoError(w.t, err)
+		var log []byte
+		_, err = cluster.Load(ctx, w.admin, id, cluster.Mark{}, tail.Seq, func(r cluster.Record) error {
+			if r.Kind == cluster.Lines {
+				log = append(log, r.Lines...)
+			}
+			return nil
+		})
+		require.NoError(w.t, err)
+		if !bytes.HasPrefix(log, has) {
+			violations = append(violations, fmt.Sprintf("C12: %s has %d bytes, and is not the beginning of the log, which has %d", path, len(has), len(log)))
+		}
+	}
+	if w.troupe {
+		w.t.Logf("%d of %d copies are those of their logs", len(files)-len(violations), len(files))
+	}
+	return violations
 }
 
 // through is a way to the logs through every server, and what cannot be read.

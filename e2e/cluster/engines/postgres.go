@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Postgres is a primary and a synchronous standby.
@@ -143,6 +144,33 @@ func (p *Postgres) listening(ctx context.Context, i int) error {
 // URL is where clients reach it: both, of which one takes writes.
 func (p *Postgres) URL() string {
 	return fmt.Sprintf("postgres://troupe@%s,127.0.0.1:%d/postgres?sslmode=disable&target_session_attrs=read-write", p.Front.Addr(), p.Ports[1])
+}
+
+// HangUp ends the connections of all nodes, whatever goes on in them.
+func (p *Postgres) HangUp(ctx context.Context) error {
+	return p.psql(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'troupe'")
+}
+
+// Hold has a transaction that somebody has left open keep the row of a session, until the server's own limit ends it.
+func (p *Postgres) Hold(ctx context.Context, session string, d time.Duration) error {
+	err := p.psql(ctx, fmt.Sprintf("set idle_in_transaction_session_timeout = %d", d.Milliseconds()), "begin",
+		fmt.Sprintf("select 1 from troupe.head where sess = '%s' for update", session), fmt.Sprintf("\\! sleep %f", 2*d.Seconds()), "commit")
+	if err == nil {
+		return errors.New("the server has not ended a transaction that was left open")
+	}
+	if !strings.Contains(err.Error(), "idle-in-transaction") {
+		return err
+	}
+	return nil
+}
+
+// psql runs statements on the primary, in one session.
+func (p *Postgres) psql(ctx context.Context, statements ...string) error {
+	args := []string{"-h", "127.0.0.1", "-p", strconv.Itoa(p.Ports[0]), "-U", "troupe", "-d", "postgres", "-v", "ON_ERROR_STOP=1", "-q"}
+	for _, s := range statements {
+		args = append(args, "-c", s)
+	}
+	return p.run(ctx, "psql", args...)
 }
 
 // Promote makes the standby the primary, for good, and one that needs no standby: what else who
