@@ -216,7 +216,7 @@ func (r *router) here(c actor.Context, m relay.Here) {
 		c.Send(r.out.Writer, hearsNothing{to.tag})
 	}
 	delete(r.routes.byHandle, m.Session)
-	to.far, to.pid, to.claim, to.key = false, nil, true, r.routes.newKey()
+	to.far, to.pid, to.claim, to.hears, to.key = false, nil, true, m.Hears, r.routes.newKey()
 	to.viewed = to.viewed || m.Viewer
 	r.routes.opening[to.key] = to
 	begun := false
@@ -252,7 +252,7 @@ func (r *router) claim(c actor.Context, to *route) {
 	spec.ID, spec.Claim, spec.Retain = to.handle, true, r.cfg.Retain
 	r.routes.opening[to.key] = to
 	c.Send(r.server.Sessions, link.SpawnSession{
-		Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules, Hears: len(to.backlog) == 0,
+		Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules, Hears: len(to.backlog) == 0, HearsOn: to.hears,
 	})
 }
 

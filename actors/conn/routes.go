@@ -51,6 +51,7 @@ type route struct {
 	path     string     // of the file that is to be opened if nobody has; "" for none
 	far      bool       // it is on another node, or nobody knows where: pid is that of the relay
 	claim    bool       // it is of the cluster, and belongs on this node: it is to be opened if nobody has
+	hears    bool       // of such a one: the client has heard of it on another node
 }
 
 // routeOf finds the session a command is meant for. The default session is made

@@ -30,6 +30,8 @@ type (
 		Key    string         // chosen by the router, to tell its requests apart
 		Rules  protocol.Rules // of a new session
 		Hears  bool           // the client goes on from another node, and may ask for nothing: what happens is told at once
+		// HearsOn is as of Join, for a session that was taken up for somebody else meanwhile.
+		HearsOn bool
 	}
 	// SessionSpawned names the session that was asked for, or says why there is
 	// none.

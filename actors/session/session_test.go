@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"troupe/actors/actortest"
+	"troupe/actors/cluster"
 	"troupe/actors/core"
 	"troupe/actors/failpoint"
 	"troupe/actors/kernel"
@@ -240,6 +241,67 @@ func TestRouterIsGone(t *testing.T) {
 			r.end()
 		})
 	}
+}
+
+// TestTakenUpMeanwhile: a client is led to a session that it has heard of on another node, and wants taken up here: another one was
+// faster. It hears on, also where it has asked for something.
+func TestTakenUpMeanwhile(t *testing.T) {
+	for _, hears := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newWorld(t, "")
+			r.shared.Cluster = &Cluster{Member: cluster.Join(cluster.MemberConfig{Self: cluster.Node{Name: "a"}})}
+			sessions := r.sys.Root.Spawn(ParentProps(r.kernel, r.shared))
+			first, second := r.person(), r.person()
+			spec := r.spec(link.OpenSpec{ID: "s1", Retain: true})
+			r.sys.Root.Send(sessions, link.SpawnSession{Spec: spec, Client: first.Client, Key: "1", Rules: r.rules})
+			r.sys.Root.Send(sessions, link.SpawnSession{Spec: spec, Client: second.Client, Key: "1", Rules: r.rules, HearsOn: hears})
+			synctest.Wait()
+			r.session = actortest.Expect[link.SessionSpawned](t, second.Probe).PID
+			r.tell(r.request(second, "prompt", protocol.Prompt{Message: "~a~"}))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			answers, events := second.hear()
+			require.Equal(t, map[string]string{"prompt": ""}, answers)
+			if hears {
+				require.NotEmpty(t, events)
+				assert.Equal(t, "agent_settled", events[len(events)-1])
+			} else {
+				assert.Empty(t, events)
+			}
+			require.NoError(t, r.sys.Root.PoisonFuture(sessions).Wait())
+			r.end()
+		})
+	}
+}
+
+// TestOpenedAgainBehindItsEnd: who wants a session of the cluster here that has just left this node gets it once the actor is gone that
+// had it, which has its name until then.
+func TestOpenedAgainBehindItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newWorld(t, "")
+		r.shared.Cluster = &Cluster{Member: cluster.Join(cluster.MemberConfig{Self: cluster.Node{Name: "a"}})}
+		sessions := r.sys.Root.Spawn(ParentProps(r.kernel, r.shared))
+		first, second, other := r.person(), r.person(), actortest.NewProbe(r.sys)
+		spawn := func(who person) {
+			r.sys.Root.Send(sessions, link.SpawnSession{Spec: r.spec(link.OpenSpec{ID: "s1", Retain: true}), Client: who.Client, Key: "1", Rules: r.rules})
+			synctest.Wait()
+		}
+		spawn(first)
+		r.session = actortest.Expect[link.SessionSpawned](t, first.Probe).PID
+		r.tell(r.request(first, "close_session", protocol.CloseSession{SessionID: "s1"}))
+		spawn(second)
+		require.Empty(t, second.Take())
+		r.tell(link.RouteClosed{Router: first.Router})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		got := actortest.Expect[link.SessionSpawned](t, second.Probe)
+		require.Nil(t, got.Err)
+		r.sys.Root.Send(sessions, link.ListOpen{Seq: 1, From: other.PID})
+		synctest.Wait()
+		assert.Len(t, actortest.Expect[link.OpenList](t, other).Sessions, 1)
+		require.NoError(t, r.sys.Root.PoisonFuture(sessions).Wait())
+		r.end()
+	})
 }
 
 // TestGivenUpBeforeItIsOpened: the client of a session that crashes too often before

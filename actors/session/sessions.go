@@ -27,8 +27,9 @@ type sessions struct {
 
 	aborting bool // at the end runs are aborted
 
-	changes  uint64       // of sessions so far
-	watchers []*actor.PID // routers that are told of every change
+	over     map[string]*closing // of handles that nothing else may have yet
+	changes  uint64              // of sessions so far
+	watchers []*actor.PID        // routers that are told of every change
 }
 
 // ParentProps describes the parent of all sessions of a process.
@@ -36,6 +37,12 @@ func ParentProps(k *kernel.Kernel, shared *Shared) *actor.Props {
 	all := &sessions{kernel: k, shared: shared}
 	return k.KeepAlive(all, "sessions", kernel.RetryMessage).
 		Configure(actor.WithSupervisor(actor.NewRestartingStrategy()))
+}
+
+// closing is a session that is over, and its actor is not: in a cluster the same may be had here again.
+type closing struct {
+	pid   *actor.PID
+	waits []link.SpawnSession
 }
 
 // member is an open session.
@@ -53,7 +60,7 @@ type member struct {
 func (s *sessions) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		s.table = map[string]*member{}
+		s.table, s.over = map[string]*member{}, map[string]*closing{}
 		s.watchNodes(c)
 	case link.SpawnSession:
 		s.spawn(c, m)
@@ -81,6 +88,7 @@ func (s *sessions) Receive(c actor.Context) {
 	case link.Closed:
 		if e := s.table[m.Handle]; e != nil {
 			c.Send(e.pid, link.RouteClosed{})
+			s.over[m.Handle] = &closing{pid: e.pid}
 		}
 		s.remove(c, m.Handle)
 		for _, router := range m.Routers {
@@ -250,6 +258,10 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 		return
 	}
 	handle := s.newHandle(&m.Spec)
+	if last := s.over[handle]; last != nil { // the actor of its last life here has the name still
+		last.waits = append(last.waits, m)
+		return
+	}
 	if e := s.table[handle]; e != nil { // the command has come again, or somebody else has named it
 		if e.info.DurableID != "" && e.info.DurableID != handle {
 			tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Err: protocol.CodeSessionInUse.Errorf(
@@ -257,7 +269,7 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 			return
 		}
 		m.Client.Tag = handle
-		s.find(c, link.FindSession{Client: m.Client, Key: m.Key, Hears: m.Hears}) // this node has taken it up meanwhile
+		s.find(c, link.FindSession{Client: m.Client, Key: m.Key, Hears: m.Hears || m.HearsOn}) // this node has taken it up meanwhile
 		return
 	}
 	if m.Client.Known() {
@@ -346,6 +358,15 @@ func (s *sessions) list() []protocol.OpenSessionInfo {
 
 // terminated forgets a session, or has a router that is no more leave its sessions.
 func (s *sessions) terminated(c actor.Context, who *actor.PID) {
+	for handle, last := range s.over {
+		if last.pid.Equal(who) {
+			delete(s.over, handle)
+			for _, m := range last.waits {
+				s.spawn(c, m)
+			}
+			return
+		}
+	}
 	for handle, e := range s.table {
 		if e.pid.Equal(who) {
 			s.remove(c, handle)
