@@ -16,6 +16,7 @@ import (
 	"troupe/actors/actortest"
 	"troupe/actors/cluster"
 	"troupe/actors/cluster/clustertest"
+	"troupe/actors/session"
 	"troupe/protocol"
 	"troupe/tools"
 )
@@ -411,6 +412,22 @@ func TestDamagedIsRead(t *testing.T) {
 				c.Call(t, `{"type":"close_session"`+at(s)+`}`)
 				c.pass(time.Second)
 			}
+			var all []cluster.Record
+			engine.Damage(cluster.SessionID(s), func(r []cluster.Record) []cluster.Record {
+				all = r
+				return r[:slices.IndexFunc(r, func(r cluster.Record) bool { return strings.Contains(string(r.Lines), "~y~ two") })]
+			})
+			for k := range 2 {
+				n := fmt.Sprint("e", k)
+				assert.Equal(t, "session_damaged", code(asks(n, "attach")), "with its copy, or what the index says")
+				v := asks(n, "get_messages")
+				require.True(t, v.Get("success").Bool(), v.Raw)
+				assert.Equal(t, k == 0, strings.Contains(v.Raw, "~y~ two"), "the copy has it")
+				for _, suffix := range []string{"", ".mark"} {
+					require.NoError(t, owner.disk.FS().Remove(copies+"/"+s+".jsonl"+suffix))
+				}
+			}
+			engine.Damage(cluster.SessionID(s), func([]cluster.Record) []cluster.Record { return all })
 			files, err := owner.disk.FS().ReadDir(copies)
 			require.NoError(t, err)
 			for _, f := range files {
@@ -431,5 +448,57 @@ func TestDamagedIsRead(t *testing.T) {
 		}
 		require.NoError(t, c.leave())
 		nodes[0].end()
+	})
+}
+
+// TestLogWithoutItsEnd (C12): a log that has lost its end is damaged, and no shorter session, also at a node that has no copy of it: the
+// index says how far it went. What is left can be read; where its engine has all of it again it goes on.
+func TestLogWithoutItsEnd(t *testing.T) {
+	twoNodes(t, func(t *testing.T, a, b *node) {
+		id := a.open()
+		a.run(id, "~x~ one")
+		a.run(id, "~y~ two")
+		a.Call(t, `{"type":"close_session"`+at(id)+`}`)
+		a.pass(time.Second)
+		var whole []cluster.Record
+		cut := func(r []cluster.Record) []cluster.Record {
+			whole = r
+			return r[:slices.IndexFunc(r, func(r cluster.Record) bool { return strings.Contains(string(r.Lines), "~y~ two") })]
+		}
+		damaged := func(n *node) {
+			t.Helper()
+			n.way.Damage(cluster.SessionID(id), cut)
+			tail, err := n.way.Tail(t.Context(), cluster.SessionID(id))
+			require.NoError(t, err)
+			for range 2 {
+				v := n.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, copies+"/"+id+".jsonl"))
+				assert.Equal(t, "session_damaged", code(v), v.Raw)
+				assert.Contains(t, v.Get("error").Str, fmt.Sprintf("its last record is %d", tail.Seq))
+				again, err := n.way.Tail(t.Context(), cluster.SessionID(id))
+				require.NoError(t, err)
+				assert.Equal(t, tail.Seq, again.Seq, "nobody has claimed it")
+			}
+			n.way.Damage(cluster.SessionID(id), func([]cluster.Record) []cluster.Record { return whole })
+		}
+		damaged(a)
+		for _, suffix := range []string{"", ".mark"} {
+			require.NoError(t, a.disk.FS().Remove(copies+"/"+id+".jsonl"+suffix))
+		}
+		damaged(a)
+		a.lose()
+		b.pass(3 * time.Second)
+		damaged(b)
+		b.way.Damage(cluster.SessionID(id), cut) // what is left is another session, for who wants that
+		require.NoError(t, session.Export(t.Context(), b.way, b.disk.FS(), id, copies+"/export"))
+		left := strings.Replace(string(b.disk.Mem().ReadFile(copies+"/export")), id, "another-one", 1)
+		require.NoError(t, b.disk.Mem().MkdirAll("/sessions"))
+		b.disk.Mem().WriteFile("/sessions/left.jsonl", []byte(left))
+		v := b.Call(t, `{"type":"open_session","sessionPath":"/sessions/left.jsonl"}`)
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		assert.Equal(t, "another-one 2", v.Get("data.state.sessionId").Str+" "+v.Get("data.state.messageCount").Raw)
+		b.way.Damage(cluster.SessionID(id), func([]cluster.Record) []cluster.Record { return whole })
+		b.take(id)
+		assert.EqualValues(t, 4, b.Call(t, `{"type":"get_state"`+at(id)+`}`).Get("data.messageCount").Int())
+		b.same(id)
 	})
 }

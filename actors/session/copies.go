@@ -204,18 +204,6 @@ func (k *kept) read() (*store.Log, error) {
 	return store.OpenLog(k.fs, k.cluster.file(k.id), store.Options{})
 }
 
-// readGood answers a question about a session whose log is damaged from what is good of it: this node's copy, which who
-// has tried to open the session has brought that far.
-func (h *Shared) readGood(id string, cmd protocol.Command, rules protocol.Rules, why *protocol.Error) (protocol.Result, error) {
-	defer h.Cluster.copies.lock(id)()
-	log, err := store.OpenLog(h.fs(), h.Cluster.file(id), store.Options{})
-	if err != nil {
-		return nil, why
-	}
-	defer closeFile(log, h.complaints.log)
-	return inLog(log.View(), cmd, rules)
-}
-
 // goodRead is what is good of a damaged log, as it was asked for, behind which the session goes, since it cannot be
 // had, or stays, for who asks later.
 type goodRead struct {
@@ -246,7 +234,7 @@ func (s *Session) readsGood(c actor.Context, why *protocol.Error, goes bool) boo
 	kernel.Background(c, func() any {
 		m := goodRead{why: why, goes: goes}
 		for _, r := range reads {
-			data, err := found(shared.readGood(id, r.Cmd, rules, why))
+			data, err := found(shared.readKept(id, r.Cmd, rules))
 			m.answers = append(m.answers, core.Reply{Seq: r.Seq, Data: data, Err: err})
 		}
 		return m

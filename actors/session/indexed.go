@@ -34,6 +34,10 @@ type indexText struct {
 	Runs bool   `json:"runs,omitempty"` // a run is on, or a dialog is open
 	// Handle is what clients call it, where it took the place of another session; "" where that is its id.
 	Handle string `json:"handle,omitempty"`
+
+	// How far its log went when that was said: one that ends before that has lost its end.
+	Seq cluster.Seq `json:"seq,omitempty"`
+	Sum uint64      `json:"sum,omitempty"`
 }
 
 // handle is what clients call the session.
@@ -80,6 +84,7 @@ func (s *Session) index(c actor.Context) {
 // say tells the index, and does not wait for it.
 func (k *kept) say(c actor.Context, text indexText) {
 	engine, id, log := k.cluster.Engine, cluster.SessionID(k.id), k.log
+	text.Seq, text.Sum = k.owned.Mark().Seq, k.owned.Mark().Sum
 	kernel.Go(c.ActorSystem().Root, c.Self(), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), engineTime)
 		defer cancel()
@@ -100,6 +105,25 @@ func (s *Session) leftIndex(c actor.Context) {
 		s.reported.index.said = said
 		k.say(c, said)
 	}
+}
+
+// indexTime is how long who opens a session waits for the index, which is a hint.
+const indexTime = time.Second
+
+// known is what is known of the log beside the engine's word: what the copy has, or the index, whichever goes further.
+func (k *kept) known(copied cluster.Mark) cluster.Mark {
+	ctx, cancel := context.WithTimeout(context.Background(), indexTime)
+	defer cancel()
+	id := cluster.SessionID(k.id)
+	texts, err := k.cluster.Engine.Indexed(ctx, []cluster.SessionID{id})
+	if err != nil {
+		k.log.Info().Err(err).Msg("the index of the cluster cannot say how far the log of a session went")
+	}
+	var text indexText
+	if json.Unmarshal(texts[id], &text) == nil && text.Seq > copied.Seq {
+		return cluster.Mark{Seq: text.Seq, Sum: text.Sum}
+	}
+	return copied
 }
 
 // listed are the sessions of the cluster that the index knows.

@@ -20,7 +20,7 @@ import (
 // Cluster is what sessions have of the cluster that they live in.
 type Cluster struct {
 	Member *cluster.Member
-	Engine cluster.Engine                 // for lists of sessions
+	Engine cluster.Engine                 // for lists of sessions, and to read those that are not open here
 	Dir    string                         // of the sessions' files, which are copies
 	Wants  func(cwd string) cluster.Wants // what a session in a directory of this node needs of its node
 	Stop   bool                           // a run that was cut off with its node does not go on
@@ -152,9 +152,9 @@ func (k *kept) open(options store.Options) (*store.Log, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), claimTime)
 	defer cancel()
 	if k.adopts {
-		k.owned, err = k.cluster.Member.Adopt(ctx, cluster.SessionID(k.id), at.Mark)
+		k.owned, err = k.cluster.Member.Adopt(ctx, cluster.SessionID(k.id), k.known(at.Mark))
 	} else {
-		k.owned, err = k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, at.Mark)
+		k.owned, err = k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, k.known(at.Mark))
 	}
 	if err == nil {
 		err = k.update(file, at, func(from copyNote) (err error) {

@@ -87,6 +87,7 @@ var mutants = []mutant{
 	{"a session is put in the place of another again", "actors/session/kept.go", "k.owned.Ends = []string{key}", "k.owned.Ends = nil", []string{"./actors", "-run", "TestSwitched"}},
 	{"a run of a session that took the place of another goes on where nobody hears it", "actors/session/indexed.go", "return cmp.Or(t.Handle, t.ID)", "return cmp.Or(t.ID, t.Handle)", []string{"./actors", "-run", "TestSwitched"}},
 	{"a wait that was given up goes on on another node", "actors/core/turn.go", "\tm.endOmitted()\n", "", []string{"./actors", "-run", "TestNodeLostInARetryWait"}},
+	{"the index does not know how far a log went", "actors/session/indexed.go", "text.Seq, text.Sum = k.owned.Mark().Seq, k.owned.Mark().Sum", "", []string{"./actors", "-run", "TestLogWithoutItsEnd"}},
 	{"nothing of a damaged log can be read", "actors/session/open.go", "if s.readsGood(c, err, true) {", "if false {", []string{"./actors", "-run", "TestDamagedIsRead"}},
 	{"what is good of a damaged log is set aside", "actors/session/kept.go", "at.Seq > 0 && !k.begins(at.Mark)", "at.Seq > 0", []string{"./actors", "-run", "TestDamagedIsRead"}},
 	{"a root without files has tools", "actors/session/task.go", "set.box = toolbox.Own(reg); set.none {", "set.box = toolbox.Own(reg); false {", []string{"./actors", "-run", "TestRootWithoutFiles"}},
