@@ -236,8 +236,8 @@ func TestBadLogs(t *testing.T) {
 	})
 }
 
-// TestFencedKills (C7): what a session has started is ended where it finds that another node has it, and nothing is started any
-// more.
+// TestFencedKills (C7): what a session has started is dead, whatever it thinks of signals, a fifth of a second after the session has
+// found that another node has it, and nothing is started any more.
 func TestFencedKills(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		engine, h := clustertest.New(1, 0), &actortest.History{}
@@ -254,18 +254,33 @@ func TestFencedKills(t *testing.T) {
 		id := a.open()
 		a.Send(`{"type":"bash","command":"sleep=60000"` + at(id) + `}`)
 		a.pass(time.Second)
-		starts := func() error {
+		starts := func(command string) (string, error) {
 			env := &tools.Env{Cwd: "/", Environ: []string{"PATH=/bin:/usr/bin"}, Procs: procs}
-			_, err := tools.Exec(t.Context(), tools.ExecSpec{Env: env, Command: "true"})
-			return err
+			r, err := tools.Exec(t.Context(), tools.ExecSpec{Env: env, Command: command})
+			return strings.TrimSpace(r.Output.Content), err
 		}
-		require.NoError(t, starts())
+		pid, err := starts("trap '' TERM; sleep 300 </dev/null >/dev/null 2>&1 & echo $!")
+		require.NoError(t, err)
+		runs := func() bool {
+			stat, err := os.ReadFile("/proc/" + pid + "/stat")
+			return err == nil && !strings.Contains(string(stat), ") Z ")
+		}
+		require.True(t, runs())
 		a.way.Cut(clustertest.Gone)
 		b.take(id)
+		require.True(t, runs())
 		a.way.Cut(clustertest.Whole)
-		a.Send(`{"type":"get_state"` + at(id) + `}`)
-		a.pass(2 * time.Second)
-		require.ErrorContains(t, starts(), "closing")
+		read := a.Send(`{"type":"get_state"` + at(id) + `}`)
+		for range 100 {
+			if a.pass(10 * time.Millisecond); !slices.Contains(a.Unanswered(), read) {
+				break
+			}
+		}
+		require.NotContains(t, a.Unanswered(), read, "it knows")
+		a.pass(200 * time.Millisecond)
+		assert.False(t, runs())
+		_, err = starts("true")
+		require.ErrorContains(t, err, "closing")
 		a.end()
 		b.end()
 	})

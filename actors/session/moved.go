@@ -249,6 +249,9 @@ func (s *Session) noteBegun(seq uint64) error {
 	return k.wait(func(ctx context.Context) error { return k.owned.Note(ctx, nil, []string{key + begun}) })
 }
 
+// fencedGrace is what is left to commands of a session that another node has: they may be at work on what its own are.
+const fencedGrace = time.Millisecond
+
 // moveAway ends the session here: another node has it. Nothing that was not told is told. Commands
 // that have had no effect here go where the session is.
 func (s *Session) moveAway(c actor.Context, why string) {
@@ -258,7 +261,7 @@ func (s *Session) moveAway(c actor.Context, why string) {
 	if s.work != nil {
 		procs := s.work.env.Procs
 		kernel.Background(c, func() any {
-			procs.KillAll(0)
+			procs.KillAll(fencedGrace)
 			return procsGone{}
 		})
 	}
