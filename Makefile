@@ -64,10 +64,11 @@ chaos-long: ## the same, 20,000 seeds and 5,000 kill cycles
 
 CLUSTER := go test -count=1 -timeout 60m ./e2e/cluster -cluster
 cluster: ## several machines in less than five minutes: 20,000 seeds in fake time, beside engines that are killed, stopped, cut off, without power (root, loop devices, PostgreSQL)
-	nice -n 10 go test -count=1 -timeout 20m ./actors/cluster -sim.seeds=20000 -beats.seeds=4000 -histories=20000 -run '^(TestCluster|TestLaws|TestAlone|TestBeats)$$' & pure=$$!; \
+	nice -n 10 go test -count=1 -timeout 20m ./actors/cluster -sim.seeds=20000 -beats.seeds=4000 -histories=20000 -run '^(TestCluster|TestLaws|TestAlone|TestBeats|TestEverybodyClaims)$$' & pure=$$!; \
 	$(CLUSTER) -v -chaos.seed=$(if $(filter-out 0,$(SEED)),$(SEED),1); real=$$?; wait $$pure && exit $$real
 
 cluster-long: ## the same at night: every case, 20 seeds
+	go test -count=1 -timeout 60m ./actors -run '^(TestMoved|TestRelayCut)$$' -relay.moves=1000 -relay.cuts
 	for seed in $$(seq 1 20); do $(CLUSTER) -v -chaos.seed=$$seed -chaos.long || exit 1; done
 
 mutants: ## bugs made on purpose, one at a time: the tests must notice each

@@ -29,6 +29,8 @@ import (
 	"troupe/protocol"
 )
 
+var moves = flag.Int("relay.moves", 60, "how often TestMoved moves a session")
+
 var everyCut = flag.Bool("relay.cuts", false, "cut the wire between nodes at every byte, and not at some")
 
 // wires are the ways between the nodes of a test.
@@ -956,9 +958,9 @@ func TestMoved(t *testing.T) {
 		assert.True(t, v.Get("success").Bool(), v.Raw)
 		c.pass(time.Second)
 		assert.Empty(t, c.Events(s, "session_moved"), "it is there")
-		const rounds = 60
-		for i := range rounds {
-			to := []string{"c", "a", "b"}[i%3]
+		next := func(i int) string { return []string{"c", "a", "b"}[i%3] }
+		for i := range *moves {
+			to := next(i)
 			v := c.Call(t, `{"type":"move_session","node":"`+to+`"`+at(s)+`}`)
 			require.True(t, v.Get("success").Bool(), v.Raw)
 			v = c.Call(t, fmt.Sprintf(`{"type":"set_session_name","name":"n%d"%s}`, i, at(s)))
@@ -970,7 +972,7 @@ func TestMoved(t *testing.T) {
 		}
 		c.Say(s, "prompt", "~x~ pace=500 parts=8")
 		c.pass(time.Second)
-		assert.Equal(t, "session_busy", code(c.Call(t, `{"type":"move_session","node":"c"`+at(s)+`}`)))
+		assert.Equal(t, "session_busy", code(c.Call(t, `{"type":"move_session","node":"`+next(*moves)+`"`+at(s)+`}`)))
 		c.pass(time.Minute)
 		kinds := c.Kinds(s)
 		assert.Equal(t, "agent_settled", kinds[len(kinds)-1])

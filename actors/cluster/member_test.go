@@ -255,6 +255,64 @@ func TestLeaseCameBack(t *testing.T) {
 	})
 }
 
+// TestNodeJoins (O6): a node that comes while sessions are claimed moves none that has an owner, and gets its share of those that are
+// given up and of new ones. Everybody agrees about each.
+func TestNodeJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := clustertest.New(1, 0)
+		nodes := []*peer{join(t, engine, "a", "1"), join(t, engine, "b", "2")}
+		settle()
+		id := func(i int) cluster.SessionID { return cluster.SessionID(fmt.Sprint("session-", i)) }
+		owned := map[cluster.SessionID]*cluster.Owned{}
+		where := map[cluster.SessionID]string{}
+		claims := func(i int, by []*peer) {
+			at, err := by[0].Place(id(i), cluster.Wants{})
+			require.NoError(t, err)
+			for _, p := range by {
+				if p.Self() == at.Name {
+					owned[id(i)], err = p.Claim(t.Context(), id(i), cluster.Wants{}, cluster.Mark{})
+					require.NoError(t, err)
+					where[id(i)] = at.Name
+				}
+			}
+		}
+		agree := func() {
+			for s, name := range where {
+				for _, p := range nodes {
+					at, err := p.Where(t.Context(), s)
+					require.NoError(t, err)
+					require.Equal(t, name, at.Name, "%s, as %s has it", s, p.Self())
+				}
+			}
+		}
+		for i := range 30 {
+			if i == 15 { // nobody has heard of it when the next ones are claimed
+				nodes = append(nodes, join(t, engine, "c", "3"))
+			}
+			claims(i, nodes[:2])
+		}
+		settle()
+		agree()
+		for i := range 15 {
+			require.NoError(t, owned[id(i)].Release(t.Context()))
+			at, err := nodes[2].Place(id(i), cluster.Wants{})
+			require.NoError(t, err)
+			where[id(i)] = at.Name
+		}
+		for i := range 15 {
+			claims(30+i, nodes)
+		}
+		agree()
+		share := 0
+		for _, name := range where {
+			if name == "c" {
+				share++
+			}
+		}
+		require.Greater(t, share, 3)
+	})
+}
+
 // TestEverybodyClaims: of those who claim at once one has the session, and the others are led there
 // (O1, O2).
 func TestEverybodyClaims(t *testing.T) {

@@ -25,13 +25,13 @@ var (
 	simFirst = flag.Uint64("sim.first", 1, "the first of them")
 )
 
-// TestCluster plays clusters in fake time: three nodes that are killed, stopped, started twice
+// TestCluster plays clusters in fake time: three nodes that are killed, also between what they write, its effect and its answer (K4), stopped, started twice
 // (O3), cut off from the engine or from each other, in one direction or both; an engine that stands still,
 // loses answers and takes records late; clients that go from node to node, repeat commands that were
 // answered and give up others. In every fourth cluster everybody claims whatever it is asked for (O2,
 // C9). The laws are judged of what clients got, of the logs through every node, and of what was done.
 func TestCluster(t *testing.T) {
-	var acked, faults atomic.Int64
+	var acked, faults, between atomic.Int64
 	t.Run("seeds", func(t *testing.T) {
 		for part := range uint64(runtime.GOMAXPROCS(0)) {
 			t.Run(fmt.Sprint(part), func(t *testing.T) {
@@ -43,12 +43,14 @@ func TestCluster(t *testing.T) {
 						n, _ := c.history.Count()
 						acked.Add(int64(n))
 						faults.Add(int64(c.faults))
+						between.Add(c.between.Load())
 					})
 				}
 			})
 		}
 	})
-	t.Logf("%d acknowledged commands, %d faults", acked.Load(), faults.Load())
+	t.Logf("%d acknowledged commands, %d faults, of which %d between an append and its answer", acked.Load(), faults.Load(), between.Load())
+	require.NotZero(t, between.Load())
 	require.Greater(t, acked.Load(), int64(20**simSeeds), "the clusters do their work")
 	require.Greater(t, faults.Load(), int64(2**simSeeds))
 }
@@ -62,6 +64,7 @@ type sim struct {
 	engine  *clustertest.Memory
 	history *clustertest.History
 	faults  int
+	between atomic.Int64 // lives that ended between what they wrote and its answer
 
 	mu      sync.Mutex
 	nodes   [3]*simLife
@@ -74,11 +77,34 @@ type sim struct {
 // simLife is one process of a node.
 type simLife struct {
 	node   int
+	sim    *sim
 	engine *clustertest.Memory
 	host   *clustertest.Host
 	ctx    context.Context
 	cancel func()
 	ended  chan struct{}
+	dies   atomic.Int32 // when it is killed: see mortal
+}
+
+// Moments at which a life may end, each once.
+const (
+	behindAppend = 1 + iota // what is written has had no effect yet
+	behindEffect            // and nobody has an answer
+)
+
+// mortal is the way of a life to the engine, at which it may end.
+type mortal struct {
+	*clustertest.Memory
+	life *simLife
+}
+
+func (m mortal) Append(ctx context.Context, id cluster.SessionID, after cluster.Seq, r cluster.Record) (cluster.Seq, error) {
+	seq, err := m.Memory.Append(ctx, id, after, r)
+	if err == nil && r.Kind == cluster.Lines && m.life.dies.CompareAndSwap(behindAppend, 0) {
+		m.life.kill()
+		m.life.sim.between.Add(1)
+	}
+	return seq, err
 }
 
 func newSim(t *testing.T, seed uint64) *sim {
@@ -92,13 +118,13 @@ func newSim(t *testing.T, seed uint64) *sim {
 // begin starts a life of a node; what was before it is not ended by that.
 func (c *sim) begin(node int) {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &simLife{node: node, engine: c.engine.Client(), ctx: ctx, cancel: cancel, ended: make(chan struct{})}
+	l := &simLife{node: node, sim: c, engine: c.engine.Client(), ctx: ctx, cancel: cancel, ended: make(chan struct{})}
 	c.mu.Lock()
 	c.boots++
 	boot := fmt.Sprint("boot", c.boots)
 	c.mu.Unlock()
 	l.host = clustertest.NewHost(ctx, clustertest.HostConfig{
-		Node: cluster.Node{Name: fmt.Sprint("n", node), Boot: boot}, Engine: l.engine, Greedy: c.greedy,
+		Node: cluster.Node{Name: fmt.Sprint("n", node), Boot: boot}, Engine: mortal{l.engine, l}, Greedy: c.greedy,
 		Relay: func(ctx context.Context, to cluster.Node, cmd clustertest.Command) (clustertest.Answer, error) {
 			var other int
 			if _, err := fmt.Sscanf(to.Name, "n%d", &other); err != nil {
@@ -118,6 +144,10 @@ func (c *sim) begin(node int) {
 			defer c.mu.Unlock()
 			if l.ctx.Err() == nil {
 				c.effects = append(c.effects, e)
+			}
+			if l.dies.CompareAndSwap(behindEffect, 0) {
+				l.kill()
+				c.between.Add(1)
 			}
 		},
 	})
@@ -217,7 +247,7 @@ func (c *sim) fault(mends *sync.WaitGroup) {
 			do()
 		})
 	}
-	switch c.chance.IntN(8) {
+	switch c.chance.IntN(9) {
 	case 0, 1: // K: killed, and started again
 		l.kill()
 		later(func() { c.begin(node) })
@@ -235,6 +265,13 @@ func (c *sim) fault(mends *sync.WaitGroup) {
 	case 6: // N5: one link
 		c.link(node, other, true)
 		later(func() { c.link(node, other, false) })
+	case 8: // K4: killed behind its next append, before that has any effect, or behind the effect, before anybody is told
+		l.dies.Store(int32(behindAppend + c.chance.IntN(2)))
+		later(func() {
+			if l.ctx.Err() != nil {
+				c.begin(node)
+			}
+		})
 	case 7: // K5: the engine looks for another leader
 		c.engine.Stop(d)
 	}
