@@ -282,7 +282,7 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 	c.Send(to.pid, link.RouteClosed{Router: c.Self()})
 	r.routes.closing++
 	to.far, to.pid = true, r.routes.relay
-	c.Send(to.pid, relay.Follow{Session: to.handle, Hears: !to.detached, Viewer: to.viewed, Why: m.Moved.Why, Ends: m.Moved.Ends})
+	c.Send(to.pid, relay.Follow{Session: to.handle, Hears: !to.detached && !m.Moved.New, Viewer: to.viewed, Why: m.Moved.Why, Ends: m.Moved.Ends})
 	for _, req := range m.Moved.Unanswered {
 		if req.Client.Router.Equal(c.Self()) {
 			c.Send(to.pid, r.again(to.handle, req))
@@ -293,8 +293,13 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 
 // late has a command answered where its session is now, which came to it behind its move.
 func (r *router) late(c actor.Context, m link.Late) {
-	if to := r.routes.byHandle[m.Handle]; to != nil && to.far {
+	switch to := r.routes.to(m.Handle); {
+	case to != nil && to.far:
 		c.Send(to.pid, r.again(to.handle, m.Request))
+		return
+	case to != nil: // it has come back
+		m.Request.Client = r.clientOf(c, to, m.Request)
+		r.send(c, to, m.Request)
 		return
 	}
 	r.refuseAgain(c, m.Request, protocol.CodeSessionClosing.Errorf("Session is closing"))

@@ -151,6 +151,7 @@ type (
 		Why        string           // as of [protocol.SessionMoved]
 		Unanswered []Request        // that have had no effect, or may come again: they go where the session is
 		Ends       []protocol.Event // of what clients were told has begun, for those that are led there
+		New        bool             // the client has heard nothing of it here: it has come behind the move
 	}
 	// Late is a command that has come to a session behind its move: it goes where that is.
 	Late struct {

@@ -96,7 +96,7 @@ func (g *crashGuard) receive(c actor.Context, msg any) {
 			return
 		}
 	case link.Join:
-		if who := g.join(c, m.Client); m.Hears { // it has asked another node
+		if who := g.join(c, m.Client, m.Hears); m.Hears { // it has asked another node
 			who.muted = false
 			g.clients.firstAsked()
 		}
@@ -279,20 +279,25 @@ func (d *durable) maybeStop(c actor.Context) {
 func (d *durable) noteRequest(c actor.Context, r link.Request) {
 	switch r.Cmd.(type) {
 	case protocol.AttachSession:
-		who := d.join(c, r.Client)
+		who := d.join(c, r.Client, false)
 		who.attaching, who.Wire, who.Who = r.Seq, r.Client.Wire, r.Client.Who
 	case protocol.DetachSession:
-		who := d.join(c, r.Client)
+		who := d.join(c, r.Client, false)
 		who.muted, who.attaching = true, 0
 	default: // changes nothing
 	}
 }
 
-// join adds a client. One that comes after the end is told so by its router.
-func (d *durable) join(c actor.Context, cl link.Client) *client {
+// join adds a client, which may have heard of the session on another node. One that comes after the end is told so by its
+// router, or led to where the session is.
+func (d *durable) join(c actor.Context, cl link.Client, hears bool) *client {
 	who, isNew := d.clients.join(cl)
 	if isNew && d.life.state == closed {
-		c.Send(cl.Router, link.Closed{Handle: d.handle})
+		gone := link.Closed{Handle: d.handle}
+		if d.life.moved {
+			gone.Moved = &link.Moved{Why: "released", New: !hears}
+		}
+		c.Send(cl.Router, gone)
 	}
 	return who
 }

@@ -304,6 +304,31 @@ func TestOpenedAgainBehindItsEnd(t *testing.T) {
 	})
 }
 
+// TestComesBehindAMove: a client that is led to a session which has just gone to another node is led on there, and not told that it is
+// over; what it has asked for is asked there.
+func TestComesBehindAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newWorld(t, "")
+		d := &durable{kernel: r.kernel, shared: r.shared, log: zerolog.Nop(), handle: "s1", spec: r.spec(link.OpenSpec{}), file: logFile{foreign: &foreign{}}}
+		d.life.state = closed
+		r.session = r.parent.Spawn(r.sys, r.kernel.Props(func() actor.Actor { return &crashGuard{newSession(d), d} }, ""))
+		synctest.Wait()
+		r.parent.Take()
+		d.life.moved = true
+		for _, hears := range []bool{false, true} {
+			who := r.person()
+			attach := r.request(who, "attach", protocol.AttachSession{SessionID: "s1"})
+			attach.Line = []byte("{}")
+			r.tell(link.Join{Client: who.Client, Hears: hears}, attach)
+			gone := actortest.Expect[link.Closed](t, who.Probe)
+			require.NotNil(t, gone.Moved)
+			assert.Equal(t, !hears, gone.Moved.New)
+			assert.Equal(t, attach.Seq, actortest.Expect[link.Late](t, r.parent).Request.Seq)
+		}
+		r.end()
+	})
+}
+
 // TestGivenUpBeforeItIsOpened: the client of a session that crashes too often before
 // the open_session reaches it is told so, and finds it no more.
 func TestGivenUpBeforeItIsOpened(t *testing.T) {
