@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -233,6 +234,44 @@ func TestBadLogs(t *testing.T) {
 				require.NoError(t, a.disk.FS().Remove(copies+"/"+id+".jsonl"+suffix))
 			}
 		}
+	})
+}
+
+// TestDirectoryGone: a session whose directory was removed works on where it is, and is not moved, for no other node could open it. When
+// its node is lost it cannot be had, and what it has said can be read.
+func TestDirectoryGone(t *testing.T) {
+	dir := filepath.Join(emptyDir, t.Name())
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b")
+		c := through(nodes[0], "client-one", "")
+		var s string
+		for i := 0; ; i++ {
+			id := fmt.Sprintf("x-o%d", i)
+			c.Line(fmt.Sprintf(`{"id":%q,"type":"open_session","cwd":"w:%s","retain":true}`, id, t.Name()))
+			s = c.wait(id).Get("data.sessionId").Str
+			if strings.Contains(c.Call(t, `{"type":"list_open_sessions"}`).Get(`data.sessions.#(sessionId=="`+s+`")`).Raw, `"node":"b"`) {
+				break
+			}
+		}
+		c.run(s, "~x~ one")
+		require.NoError(t, os.Remove(dir))
+		v := c.Call(t, `{"type":"move_session","node":"a"`+at(s)+`}`)
+		assert.Equal(t, "cwd_missing", code(v), v.Raw)
+		c.run(s, "~x~ two")
+		assert.Empty(t, c.Events(s, "session_moved"))
+		assert.Len(t, c.Events(s, "agent_settled"), 2)
+		w.lose("b")
+		c.pass(5 * time.Second)
+		v = c.Call(t, `{"type":"get_messages"`+at(s)+`}`)
+		assert.Contains(t, v.Raw, "~x~ two")
+		assert.Equal(t, "cwd_missing", code(c.Call(t, `{"type":"attach"`+at(s)+`}`)))
+		assert.Contains(t, c.Call(t, `{"type":"get_messages"`+at(s)+`}`).Raw, "~x~ two")
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		require.True(t, c.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
+		c.run(s, "~x~ three")
+		require.NoError(t, c.leave())
+		nodes[0].end()
 	})
 }
 

@@ -94,6 +94,32 @@ func TestTreesMove(t *testing.T) {
 	})
 }
 
+// TestTreesOfNothing: a directory in which nothing is left, which is in no commit, is where the session goes on.
+func TestTreesOfNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, nodes, tree := treesOf(t, "a", "b")
+		c := through(nodes[0], "client-one", "")
+		c.Line(`{"id":"x-o","type":"open_session","cwd":"g:sub","retain":true}`)
+		s := c.wait("x-o").Get("data.sessionId").Str
+		from, to := "a", "b"
+		if exists(tree("b", s, "")) {
+			from, to = to, from
+		}
+		c.run(s, "~x~ one")
+		require.NoError(t, os.Remove(tree(from, s, "sub/file")))
+		c.Line(`{"id":"x-m","type":"move_session","node":"` + to + `"` + at(s) + `}`)
+		v := c.wait("x-m")
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		c.run(s, "~y~ two")
+		assert.Len(t, c.Events(s, "agent_settled"), 2)
+		assert.True(t, exists(tree(to, s, "sub")))
+		require.NoError(t, c.leave())
+		for _, n := range nodes {
+			n.end()
+		}
+	})
+}
+
 // exists says whether there is a file.
 func exists(path string) bool {
 	_, err := os.Stat(path)

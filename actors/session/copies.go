@@ -204,7 +204,7 @@ func (k *kept) read() (*store.Log, error) {
 	return store.OpenLog(k.fs, k.cluster.file(k.id), store.Options{})
 }
 
-// goodRead is what is good of a damaged log, as it was asked for, behind which the session goes, since it cannot be
+// goodRead is what is good of a log, as it was asked for, behind which the session goes, since it cannot be
 // had, or stays, for who asks later.
 type goodRead struct {
 	answers []core.Reply
@@ -212,11 +212,11 @@ type goodRead struct {
 	goes    bool
 }
 
-// readsGood has questions that wait, and that a log answers, be answered from what is good of a damaged one, off the actor's
+// readsGood has questions that wait, and that a log answers, be answered from what is good of that, off the actor's
 // goroutine. It says whether there are any.
 func (s *Session) readsGood(c actor.Context, why *protocol.Error, goes bool) bool {
 	id := cmp.Or(s.file.id, s.shared.Cluster.idOf(s.spec.Path), s.spec.ID)
-	if why.Code != protocol.CodeSessionDamaged || s.shared.Cluster == nil || id == "" {
+	if why.Code != protocol.CodeSessionDamaged && why.Code != protocol.CodeCwdMissing || s.shared.Cluster == nil || id == "" {
 		return false
 	}
 	var reads []link.Request

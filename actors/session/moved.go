@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 	"time"
 
@@ -307,6 +308,8 @@ func (s *Session) moveTo(c actor.Context, seq uint64, node string) {
 	default:
 		if why := k.cluster.Member.Take(node, k.owned.Wants); why != nil {
 			err = protocol.CodeNowhere.Errorf("%s", why)
+		} else if st, why := os.Stat(s.work.cwd); why != nil || !st.IsDir() { // nor will it there, and here it works on
+			err = protocol.CodeCwdMissing.Errorf("Working directory does not exist: %s", s.work.cwd)
 		} else if !s.m.AtRest() || s.jobs.busy() {
 			err = protocol.CodeSessionBusy.Errorf("Something goes on in the session: abort it, or wait")
 		}

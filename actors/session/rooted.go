@@ -69,8 +69,14 @@ func (h *Shared) checkOut(k *kept) error {
 	}
 	if err != nil { // there is nothing to be saved
 		k.tree = nil
+		return err
 	}
-	return err
+	if k.owned.Why != "new" { // a directory with nothing in it is in no commit
+		if err := os.MkdirAll(k.dir(), 0o777); err != nil {
+			k.log.Warn().Err(err).Msg("the directory of a session could not be made in its working tree")
+		}
+	}
+	return nil
 }
 
 // save brings the tree to the remote as it is.
