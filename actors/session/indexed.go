@@ -114,16 +114,24 @@ const indexTime = time.Second
 func (k *kept) known(copied cluster.Mark) cluster.Mark {
 	ctx, cancel := context.WithTimeout(context.Background(), indexTime)
 	defer cancel()
-	id := cluster.SessionID(k.id)
-	texts, err := k.cluster.Engine.Indexed(ctx, []cluster.SessionID{id})
+	at, err := LogIndexed(ctx, k.cluster.Engine, cluster.SessionID(k.id))
 	if err != nil {
 		k.log.Info().Err(err).Msg("the index of the cluster cannot say how far the log of a session went")
 	}
-	var text indexText
-	if json.Unmarshal(texts[id], &text) == nil && text.Seq > copied.Seq {
-		return cluster.Mark{Seq: text.Seq, Sum: text.Sum}
+	if at.Seq > copied.Seq {
+		return at
 	}
 	return copied
+}
+
+// LogIndexed is how far the index says that the log of a session went, place and sum only; the zero Mark if it does not.
+func LogIndexed(ctx context.Context, index cluster.Index, id cluster.SessionID) (cluster.Mark, error) {
+	texts, err := index.Indexed(ctx, []cluster.SessionID{id})
+	var text indexText
+	if err != nil || texts[id] == nil || json.Unmarshal(texts[id], &text) != nil { // it is a hint
+		return cluster.Mark{}, err
+	}
+	return cluster.Mark{Seq: text.Seq, Sum: text.Sum}, nil
 }
 
 // listed are the sessions of the cluster that the index knows.

@@ -317,7 +317,11 @@ func (a *adminOptions) check(ctx context.Context) error {
 
 // checkLog prints the copies of a log, or only those with which something is wrong.
 func checkLog(ctx context.Context, e cluster.Engine, id cluster.SessionID, every bool) error {
-	copies, err := copiesOf(ctx, e, id)
+	known, err := session.LogIndexed(ctx, e, id) // before the copies: a session that lives goes on
+	var copies []logCopy
+	if err == nil {
+		copies, err = copiesOf(ctx, e, id)
+	}
 	if err != nil {
 		fmt.Printf("%s: %s\n", id, err)
 		return err
@@ -328,8 +332,16 @@ func checkLog(ctx context.Context, e cluster.Engine, id cluster.SessionID, every
 			last = c.Last
 		}
 	}
-	if last.Seq == 0 {
+	switch {
+	case last.Seq == 0 && known.Seq == 0:
 		return fmt.Errorf("%w: %s", cluster.ErrNoSession, id)
+	case last.Seq < known.Seq:
+		err = fmt.Errorf("%s: its last record is %d, and %d is known: its end is lost", id, last.Seq, known.Seq)
+	case last.Seq == known.Seq && last.Sum != known.Sum:
+		err = fmt.Errorf("%s: record %d is not the one that is known: it is another log", id, last.Seq)
+	}
+	if err != nil {
+		fmt.Println(err)
 	}
 	for _, c := range copies {
 		problem := c.Err

@@ -2,10 +2,15 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors/cluster"
+	"troupe/actors/cluster/clustertest"
 )
 
 // TestClusterArguments: what troupe cluster is told wrong it says before it does anything; nothing is ignored.
@@ -39,5 +44,41 @@ func TestClusterArguments(t *testing.T) {
 		var usage usageError
 		assert.True(t, errors.As(err, &usage), "%s: %v", c.args, err)
 		assert.ErrorContains(t, err, c.want, c.args)
+	}
+}
+
+// oneServer is an engine whose copy is that of a server.
+type oneServer struct{ cluster.Engine }
+
+func (e oneServer) Sources() []cluster.Source {
+	from := e.Engine.Sources()[0]
+	from.Server = true
+	return []cluster.Source{from}
+}
+
+// TestCheckLog: a log that has lost its end on all servers is not whole: the index says how far it went.
+func TestCheckLog(t *testing.T) {
+	engine, id := clustertest.New(1, 0), cluster.SessionID("session-1")
+	e := oneServer{engine}
+	assert.ErrorIs(t, checkLog(t.Context(), e, id, false), cluster.ErrNoSession)
+	w, err := clustertest.Own(t.Context(), engine, id, "a", "a-1", cluster.Mark{})
+	require.NoError(t, err)
+	for _, line := range []string{"one", "two"} {
+		_, err = w.Append(t.Context(), []byte(line), nil)
+		require.NoError(t, err)
+	}
+	require.NoError(t, checkLog(t.Context(), e, id, false), "one of which the index knows nothing")
+	at := w.Mark()
+	says := func(seq cluster.Seq, sum uint64) {
+		require.NoError(t, engine.SetIndex(t.Context(), id, fmt.Appendf(nil, `{"id":"session-1","seq":%d,"sum":%d}`, seq, sum)))
+	}
+	says(at.Seq, at.Sum)
+	require.NoError(t, checkLog(t.Context(), e, id, false))
+	says(at.Seq, at.Sum+1)
+	assert.ErrorContains(t, checkLog(t.Context(), e, id, false), "another log")
+	says(at.Seq, at.Sum)
+	for left := 2; left >= 0; left-- {
+		engine.Damage(id, func(r []cluster.Record) []cluster.Record { return r[:left] })
+		assert.ErrorContains(t, checkLog(t.Context(), e, id, false), fmt.Sprintf("%d is known", at.Seq), left)
 	}
 }
