@@ -366,12 +366,14 @@ type node struct {
 	guard   *tools.Guard
 }
 
-// startTime is how long a node waits for the engine at its start.
-const startTime = 30 * time.Second
+const (
+	startTime = 30 * time.Second // how long a node waits for the engine at its start
+	startTold = 2 * time.Second  // how long nobody is told
+)
 
 // join makes the daemon a node: its sessions are on the log of the cluster, clients reach those
 // of other nodes.
-func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, error) {
+func (o *clusterOptions) join(ctx context.Context, cfg *actors.Config, log zerolog.Logger) (*node, error) {
 	keys, err := peer.Load(o.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("--cluster-dir: %w", err)
@@ -390,8 +392,12 @@ func (o *clusterOptions) join(cfg *actors.Config, log zerolog.Logger) (*node, er
 	if o.Advertise == "" {
 		o.Advertise = n.peers.Addr().String()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
+	waits := time.AfterFunc(startTold, func() {
+		log.Warn().Str("engine", withoutSecrets(o.Engine)).Stringer("for", startTime).Msg("waiting for the engine of the cluster")
+	})
+	defer waits.Stop()
 	n.engine, err = o.open(ctx, keys, func(why string) { log.Warn().Msg(why) })
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", withoutSecrets(o.Engine), err), n.peers.Close())

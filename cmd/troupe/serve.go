@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -231,7 +232,11 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	cfg.DrainLimit = s.drain
 	cfg.Sessions.RingBytes = s.ring
-	own, err := s.joinCluster(cfg, &of, log)
+	var own *node
+	err = untilSignal(signals, func(ctx context.Context) (err error) {
+		own, err = s.joinCluster(ctx, cfg, &of, log)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -291,8 +296,23 @@ func finish(daemon *actors.Daemon, signals <-chan os.Signal, first signalError) 
 	daemon.Wait()
 }
 
+// untilSignal does what may take long at the start. A signal ends the process meanwhile: nothing has begun that
+// would have to come to an end.
+func untilSignal(signals <-chan os.Signal, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- do(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case by := <-signals:
+		return signalError(by.(syscall.Signal))
+	}
+}
+
 // joinCluster makes the daemon a node of a cluster, nil if it is to be alone.
-func (s *serveOptions) joinCluster(cfg *actors.Config, of *remote.Config, log zerolog.Logger) (*node, error) {
+func (s *serveOptions) joinCluster(ctx context.Context, cfg *actors.Config, of *remote.Config, log zerolog.Logger) (*node, error) {
 	file, err := readClusterFile(cfg.Sessions.AgentDir)
 	if err != nil {
 		return nil, err
@@ -301,7 +321,7 @@ func (s *serveOptions) joinCluster(cfg *actors.Config, of *remote.Config, log ze
 	if err := o.check(); err != nil || o.Engine == "" {
 		return nil, err
 	}
-	own, err := o.join(cfg, log)
+	own, err := o.join(ctx, cfg, log)
 	if err != nil {
 		return nil, err
 	}

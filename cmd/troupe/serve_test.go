@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -16,6 +19,26 @@ import (
 	"troupe/actors/remote"
 	"troupe/actors/session"
 )
+
+// TestSignalAtTheStart: a node that waits for its engine ends when it is told to, whether what it waits for hears of that or not.
+func TestSignalAtTheStart(t *testing.T) {
+	for _, by := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		signals, heard, over := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+		err := untilSignal(signals, func(ctx context.Context) error {
+			signals <- by
+			<-ctx.Done()
+			close(heard)
+			<-over
+			return nil
+		})
+		require.Equal(t, signalError(by.(syscall.Signal)), err)
+		<-heard
+		close(over)
+	}
+	failed := errors.New("it does not answer")
+	require.Equal(t, failed, untilSignal(make(chan os.Signal), func(context.Context) error { return failed }))
+	require.NoError(t, untilSignal(make(chan os.Signal), func(context.Context) error { return nil }))
+}
 
 // A browser leaves out the port that everybody knows, in Host as in Origin: a server there is
 // called without it, one elsewhere is not.
