@@ -543,7 +543,7 @@ const endsBefore = 3 * time.Second
 
 // feed has commands run on as long as nobody can have taken the node for dead, if it shares a directory with others. Where that
 // cannot be said, since the node is cut off or stands still, they are ended.
-func (n *node) feed(guard *tools.Guard) {
+func (n *node) feed(guard interface{ Feed(time.Duration) }) {
 	grace := n.options.grace()
 	shares := func(root cluster.Root) bool { return root.Mode == cluster.Shared }
 	if grace == 0 || !slices.ContainsFunc(slices.Collect(maps.Values(n.options.Roots)), shares) {

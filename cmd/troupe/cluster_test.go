@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +64,107 @@ func TestClusterGauges(t *testing.T) {
 		way.Cut(clustertest.Whole)
 		stopA()
 		require.NoError(t, <-appended)
+	})
+}
+
+// leasing is a node by itself whose way to the engine can be cut.
+func leasing(t *testing.T, o *clusterOptions) (n *node, way *clustertest.Memory, end func()) {
+	way = clustertest.New(1, 0)
+	m := cluster.Join(cluster.MemberConfig{Self: cluster.Node{Name: "a", Boot: "1"}, Log: way, Registry: way})
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- m.Run(ctx) }()
+	return &node{member: m, options: o, begun: time.Now(), over: ctx.Done()}, way, func() { stop(); <-over }
+}
+
+// TestReady: a node takes clients until it has been without a lease for ten seconds, also at its start, and again once it has one.
+func TestReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, way, end := leasing(t, nil)
+		way.Cut(clustertest.Gone)
+		time.Sleep(9 * time.Second)
+		assert.True(t, n.ready(), "it may have one soon")
+		time.Sleep(2 * time.Second)
+		assert.False(t, n.ready(), "it never had one")
+		way.Cut(clustertest.Whole)
+		time.Sleep(2 * time.Second)
+		assert.True(t, n.ready())
+		for range 20 { // it is asked all the time
+			time.Sleep(time.Second)
+			require.True(t, n.ready())
+		}
+		way.Cut(clustertest.Gone)
+		for range 9 {
+			time.Sleep(time.Second)
+			assert.True(t, n.ready(), "without a lease for a moment")
+		}
+		time.Sleep(3 * time.Second)
+		assert.False(t, n.ready())
+		way.Cut(clustertest.Whole)
+		time.Sleep(2 * time.Second)
+		assert.True(t, n.ready())
+		end()
+	})
+}
+
+// meals are when a guard was fed, and for how long.
+type meals struct {
+	mu   sync.Mutex
+	last time.Time
+	of   time.Duration
+	n    int
+}
+
+func (m *meals) Feed(within time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last, m.of, m.n = time.Now(), within, m.n+1
+}
+
+func (m *meals) take() (n int, of, ago time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, m.n = m.n, 0
+	return n, m.of, time.Since(m.last)
+}
+
+// TestFed: where directories are shared commands may run on while the node has a lease, and no longer than three seconds
+// before others may begin tools there. Nobody else's commands are ended.
+func TestFed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := map[string]cluster.Root{"own": {Mode: cluster.Pinned}, "w": {Mode: cluster.Shared}}
+		n, way, end := leasing(t, &clusterOptions{GraceMs: new(15_000), Roots: shared})
+		guard := new(meals)
+		over := make(chan struct{})
+		time.Sleep(time.Second)
+		go func() { n.feed(guard); close(over) }()
+		time.Sleep(31 * time.Second)
+		times, of, ago := guard.take()
+		assert.Equal(t, []any{21, 12 * time.Second}, []any{times, of})
+		assert.Less(t, ago, 2*time.Second)
+		way.Cut(clustertest.Gone)
+		time.Sleep(2 * time.Second) // its lease ends
+		guard.take()
+		time.Sleep(30 * time.Second)
+		times, _, _ = guard.take()
+		assert.Zero(t, times, "somebody may have taken it for dead")
+		way.Cut(clustertest.Whole)
+		time.Sleep(4 * time.Second)
+		times, _, _ = guard.take()
+		assert.NotZero(t, times)
+		end()
+		<-over
+		guard.take()
+		for _, o := range []*clusterOptions{
+			{GraceMs: new(0), Roots: shared}, {GraceMs: new(15_000), Roots: map[string]cluster.Root{"own": {Mode: cluster.Pinned}, "lib": {Mode: cluster.Git}}},
+		} {
+			n, _, end := leasing(t, o)
+			time.Sleep(time.Second)
+			n.feed(guard)
+			times, _, _ := guard.take()
+			assert.Zero(t, times, "%v", o.Roots)
+			end()
+		}
 	})
 }
 

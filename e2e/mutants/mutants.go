@@ -27,6 +27,7 @@ var (
 	beats    = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
 	engines  = []string{"./actors/cluster/jetstream", "./actors/cluster/postgres", "-run", "TestSettings|TestOld|TestInit|TestCredentials"}
 	watched  = []string{"./actors/cluster", "-run", "TestWatched|TestMetrics"}
+	options  = []string{"./cmd/troupe", "-run", "TestCluster|TestReady|TestFed"}
 	configs  = []string{"./store/config"}
 	models   = []string{"./providers/registry", "./providers/wire"}
 	logins   = []string{"./providers/auth"}
@@ -360,6 +361,13 @@ var mutants = []mutant{
 	{"a damaged log is counted under a name that nobody waits for", "actors/cluster/metrics.go", "troupe_cluster_chain_errors_total", "troupe_cluster_chain_error_total", watched},
 	{"a fence is counted each time that it is met", "actors/cluster/owned.go", "if !before && o.Fenced() {", "if o.Fenced() {", watched},
 	{"a fence that is found at the release is not told", "actors/cluster/owned.go", "defer o.Drop()\n\tdefer o.noted(o.Fenced())", "defer o.Drop()", watched},
+	{"others are told the address of a repository", "cmd/troupe/cluster.go", "\t\t\troot.Remote = \"\"\n", "", options},
+	{"a cluster.json with a slip in it leaves a node alone", "cmd/troupe/cluster.go", "\tdec.DisallowUnknownFields()\n", "", options},
+	{"a node is called what somebody says", "cmd/troupe/cluster.go", "if o.Node != keys.Node {", "if false {", options},
+	{"a node gives itself a label that it has of itself", "cmd/troupe/cluster.go", "name == cluster.OSLabel || name == cluster.ArchLabel || ", "name == cluster.OSLabel || ", options},
+	{"the file wins over a flag", "cmd/troupe/cluster.go", "case flag.IsZero():", "case flag.IsZero() || !field.IsZero():", options},
+	{"a node without a lease takes clients", "cmd/troupe/cluster.go", "return now-time.Duration(n.leased.Load())*time.Millisecond < readyAfter", "return true", options},
+	{"commands of a node that is cut off run on", "cmd/troupe/cluster.go", "if _, leased := n.member.Lease(); leased {\n\t\t\tguard", "if _, leased := n.member.Lease(); leased || true {\n\t\t\tguard", options},
 	{"a shorter log than known is claimed", "actors/cluster/writer.go", "tail.Seq > known.Seq || known.Seq == 0:", "tail.Seq != known.Seq || known.Seq == 0:", cluster},
 	{"another log than known is claimed", "actors/cluster/writer.go", "case tail.Seq == known.Seq && tail.Sum != known.Sum:", "case false:", cluster},
 	{"parts that nothing has ended are entries", "actors/cluster/chain.go", "case r.Kind == Claim:\n\t\t\t\tparts = nil", "case r.Kind == Claim:", cluster},
