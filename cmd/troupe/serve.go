@@ -232,11 +232,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	cfg.DrainLimit = s.drain
 	cfg.Sessions.RingBytes = s.ring
-	var own *node
-	err = untilSignal(signals, func(ctx context.Context) (err error) {
-		own, err = s.joinCluster(ctx, cfg, &of, log)
-		return err
-	})
+	own, err := s.joinCluster(signals, cfg, &of, log)
 	if err != nil {
 		return err
 	}
@@ -312,7 +308,7 @@ func untilSignal(signals <-chan os.Signal, do func(context.Context) error) error
 }
 
 // joinCluster makes the daemon a node of a cluster, nil if it is to be alone.
-func (s *serveOptions) joinCluster(ctx context.Context, cfg *actors.Config, of *remote.Config, log zerolog.Logger) (*node, error) {
+func (s *serveOptions) joinCluster(signals <-chan os.Signal, cfg *actors.Config, of *remote.Config, log zerolog.Logger) (*node, error) {
 	file, err := readClusterFile(cfg.Sessions.AgentDir)
 	if err != nil {
 		return nil, err
@@ -321,7 +317,11 @@ func (s *serveOptions) joinCluster(ctx context.Context, cfg *actors.Config, of *
 	if err := o.check(); err != nil || o.Engine == "" {
 		return nil, err
 	}
-	own, err := o.join(ctx, cfg, log)
+	var own *node
+	err = untilSignal(signals, func(ctx context.Context) (err error) {
+		own, err = o.join(ctx, cfg, log)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
