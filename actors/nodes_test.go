@@ -71,7 +71,7 @@ func startNode(t *testing.T, engine *clustertest.Memory, h *actortest.History, n
 func startNodeOn(t *testing.T, engine *clustertest.Memory, h *actortest.History, name, boot string, disk *actortest.Disk, changes ...func(*Config)) *node {
 	n := &node{name: name, way: engine.Client()}
 	n.member = cluster.Join(cluster.MemberConfig{
-		Self: cluster.Node{Name: name, Boot: boot, Addr: name, Roots: everywhere(name)}, Log: n.way, Registry: n.way, Patience: 5 * time.Second,
+		Self: cluster.Node{Name: name, Boot: boot, Addr: name, Roots: everywhere(name), Labels: map[string]string{"is": name}}, Log: n.way, Registry: n.way, Patience: 5 * time.Second,
 	})
 	ctx, kill := context.WithCancel(t.Context())
 	n.kill = kill

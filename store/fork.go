@@ -16,7 +16,7 @@ import (
 // again at the end for the entries that are there, and troupe's bookkeeping,
 // which belongs to the old session's process; what followed them follows what
 // they followed. The new file is written at once if the branch contains a
-// message, else with the first durable append. The old session is only read.
+// message, or somebody keeps the session; else with the first durable append. The old session is only read.
 func Fork(fsys FS, v View, path string, header protocol.Header, o Options) (*Log, error) {
 	l, err := fork(fsys, v, path, header, o)
 	if err != nil {
@@ -41,7 +41,7 @@ func fork(fsys FS, v View, path string, header protocol.Header, o Options) (*Log
 	if err := c.relabel(l); err != nil {
 		return nil, err
 	}
-	if path == "" || !slices.ContainsFunc(c.list, func(i int32) bool { return v.slots[i].kind == kindMessage }) {
+	if path == "" || o.Commit == nil && !slices.ContainsFunc(c.list, func(i int32) bool { return v.slots[i].kind == kindMessage }) {
 		return l, nil
 	}
 	if _, err := l.write(nil, true); err != nil {

@@ -223,14 +223,14 @@ func (m *Member) Drains(n Node) {
 // Place is the node that a session belongs to which nobody owns.
 func (m *Member) Place(id SessionID, w Wants) (Node, error) { return Place(id, w, m.Seen()) }
 
-// Where is the node that lines for a session go to now: its owner, or if that is dead or there is
-// none the node that it belongs to, which claims it.
+// Where is the node that lines for a session go to now, or for the one to which its handle leads: its owner, or if that is
+// dead or there is none the node that it belongs to, which claims it.
 func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
-	at, err := m.Latest(ctx, id)
-	if at.Tail.Seq == 0 && at.Before != nil { // it has none yet: it is where the one before it would be
-		at = *at.Before
+	tail, err := m.cfg.Log.Tail(ctx, id)
+	if lead := tail.Lead(); lead != nil && err == nil {
+		id = lead.To
+		tail, err = m.cfg.Log.Tail(ctx, id)
 	}
-	id, tail := at.ID, at.Tail
 	switch {
 	case err != nil:
 		return Node{}, err
@@ -239,7 +239,7 @@ func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
 	case tail.Kind != Release && (tail.Node == m.cfg.Self.Name || !m.dead(ctx, tail.Node)):
 		return m.seen(tail.Node).Node, nil
 	}
-	w, err := m.Wanted(ctx, id, tail)
+	w, err := m.wanted(ctx, id, tail)
 	if err != nil {
 		return Node{}, err
 	}
@@ -251,29 +251,6 @@ func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
 		err = &LostError{w.Node, last.When}
 	}
 	return n, err
-}
-
-// Latest is a session, which may have taken the place of another one.
-type Latest struct {
-	ID     SessionID
-	Tail   Record  // the zero Record while it has none
-	Before *Latest // the one whose place it took; nil for none
-}
-
-// mostLatest bounds how many sessions are followed.
-const mostLatest = 1000
-
-// Latest finds what has taken the place of a session in the end: itself, where nothing has.
-func (m *Member) Latest(ctx context.Context, id SessionID) (at Latest, err error) {
-	for range mostLatest {
-		at.ID = id
-		if at.Tail, err = m.cfg.Log.Tail(ctx, id); err != nil || at.Tail.Next() == nil {
-			break
-		}
-		before := at
-		id, at = before.Tail.Next().ID, Latest{Before: &before}
-	}
-	return at, err
 }
 
 // LostError says that a session's directory is on a node that does not answer, and on no other.
@@ -369,9 +346,9 @@ func (m *Member) dead(ctx context.Context, name string) bool {
 
 var errEnough = errors.New("enough was read")
 
-// Wanted is what a session wants of its node, which its first record says. The directory of one that is on one
+// wanted is what a session wants of its node, which its first record says. The directory of one that is on one
 // node only is on the node that had the session last: see [Member.Adopt].
-func (m *Member) Wanted(ctx context.Context, id SessionID, tail Record) (w Wants, err error) {
+func (m *Member) wanted(ctx context.Context, id SessionID, tail Record) (w Wants, err error) {
 	m.mu.Lock()
 	w, known := m.wants[id]
 	m.mu.Unlock()
@@ -396,6 +373,9 @@ func (m *Member) Wanted(ctx context.Context, id SessionID, tail Record) (w Wants
 	}
 	if w.Node != "" {
 		w.Node = tail.Node
+		if lead := tail.Lead(); lead != nil {
+			w.Node = lead.Node
+		}
 	}
 	return w, nil
 }
@@ -453,7 +433,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 				w.Node = m.cfg.Self.Name
 			}
 			wants = w
-		} else if w, err = m.Wanted(ctx, id, tail); err == nil {
+		} else if w, err = m.wanted(ctx, id, tail); err == nil {
 			if tail.Seq != seen {
 				seen, sent = tail.Seq, m.sent()
 			}
@@ -481,7 +461,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 		if heir := m.heir(tail, w); heir != "" && heir != m.cfg.Self.Name {
 			return nil, &ElsewhereError{heir}
 		}
-		if lacks := w.lacks(self); lacks != "" {
+		if lacks := w.lacks(self); lacks != "" && tail.Lead() == nil { // else it is another one that is to be here
 			return nil, fmt.Errorf("%w: %s", ErrNowhere, lacks)
 		}
 		lease, _ := m.Lease()
@@ -492,7 +472,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 		case err != nil:
 			return nil, err
 		}
-		o := &Owned{Writer: writer, member: m, lease: lease, Why: why, From: tail.Node, Wants: w}
+		o := &Owned{Writer: writer, member: m, lease: lease, Why: why, From: tail.Node, Wants: w, Lead: tail.Lead()}
 		m.cfg.Metrics.Count(fmt.Sprintf("troupe_cluster_claims_total{why=%q}", why), 1)
 		m.said("session claimed", "session", id, "epoch", writer.Epoch(), "why", why, "from", o.From)
 		return o, nil

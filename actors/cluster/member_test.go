@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -102,6 +103,58 @@ func TestReleased(t *testing.T) {
 		begun := time.Now()
 		require.Equal(t, "release", claim(t, b).Why)
 		require.Less(t, time.Since(begun), 50*time.Millisecond)
+	})
+}
+
+// TestLed: who looks for a session whose handle leads to another one is led to that one, also while it is claimed by who wants to
+// know where it leads, and when that node is lost over it; what was done before is known where the handle leads back.
+func TestLed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := clustertest.New(1, 0)
+		a, b, d := join(t, engine, "a", "1"), join(t, engine, "b", "2"), join(t, engine, "d", "3")
+		settle()
+		const other = "other-session"
+		_, err := a.Claim(t.Context(), other, cluster.Wants{}, cluster.Mark{})
+		require.NoError(t, err)
+		o := claim(t, a)
+		done := cluster.Keys{}
+		done.Add(7, []string{"c/1"})
+		o.Lead = &cluster.Lead{To: other, Node: "a", Done: done}
+		require.NoError(t, o.Release(t.Context()))
+		leads := func() {
+			t.Helper()
+			n, err := d.Where(t.Context(), session)
+			require.NoError(t, err)
+			require.Equal(t, "a", n.Name)
+		}
+		leads()
+		o = claim(t, b)
+		leads()
+		require.NoError(t, o.Release(t.Context()))
+		leads()
+		claim(t, b)
+		b.kill()
+		time.Sleep(3 * time.Second)
+		leads()
+		o = claim(t, d)
+		require.Equal(t, "dead", o.Why)
+		require.Equal(t, cluster.SessionID(other), o.Lead.To)
+		require.NotZero(t, o.Lead.Done.Find("c/1"))
+
+		text, err := json.Marshal(map[string]any{"done": o.Lead.Done})
+		require.NoError(t, err)
+		require.NoError(t, o.Note(t.Context(), text, nil))
+		o.Lead = nil
+		n, err := a.Where(t.Context(), session)
+		require.NoError(t, err)
+		require.Equal(t, "d", n.Name)
+		require.NoError(t, o.Release(t.Context()))
+		o = claim(t, a)
+		require.Nil(t, o.Lead)
+		_, err = o.Load(t.Context(), cluster.Mark{}, cluster.Keys{}, func([]byte) error { return nil })
+		require.NoError(t, err)
+		require.NotZero(t, o.Done("c/1"))
+		require.Zero(t, o.Done("c/2"))
 	})
 }
 

@@ -13,10 +13,9 @@ type Owned struct {
 	Why  string // it could be claimed: new, release, boot, dead
 	From string // the node that had it before, which may be this one; "" for none
 
-	Wants Wants    // of its node
-	Heir  string   // the node that is to have it once it is released; "" for the one where it belongs
-	Next  *Next    // what takes its place when it is released; nil for nothing
-	Ends  []string // the keys of the command that does that
+	Wants Wants  // of its node
+	Heir  string // the node that is to have it once it is released; "" for the one where it belongs
+	Lead  *Lead  // where its handle leads; nil for the session itself. It is said in the release: with one nothing else is appended
 
 	*Writer
 	member *Member
@@ -42,6 +41,7 @@ func Follow(ctx context.Context, log Log, id SessionID, from Mark, keys *Keys, t
 		if r.Kind == Lines {
 			return f(r.Lines)
 		}
+		keys.join(r.about().Done)
 		return nil
 	})
 }
@@ -107,8 +107,8 @@ func (o *Owned) Release(ctx context.Context) error {
 	defer o.noted(o.Fenced())
 	ctx, cancel := context.WithTimeout(ctx, 4*oneTry)
 	defer cancel()
-	text, _ := json.Marshal(about{To: o.Heir, Next: o.Next})
-	err := o.Writer.Release(ctx, text, o.Ends)
+	text, _ := json.Marshal(about{To: o.Heir, Lead: o.Lead})
+	err := o.Writer.Release(ctx, text)
 	if err == nil {
 		o.member.cfg.Metrics.Count("troupe_cluster_released_total", 1)
 		o.member.said("session released", "session", o.id, "epoch", o.Epoch())
@@ -144,6 +144,9 @@ func (k *Keys) Add(seq Seq, keys []string) {
 		k.Of, k.Seqs = append([][16]byte(nil), k.Of[over:]...), append([]Seq(nil), k.Seqs[over:]...)
 	}
 }
+
+// join adds what was known elsewhere.
+func (k *Keys) join(o Keys) { k.Of, k.Seqs = append(k.Of, o.Of...), append(k.Seqs, o.Seqs...) }
 
 // Find is the record of a key, 0 for none.
 func (k *Keys) Find(key string) Seq {

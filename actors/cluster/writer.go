@@ -40,34 +40,38 @@ type about struct {
 	Wants Wants  `json:"wants,omitzero"`  // of the session; in its first claim
 	Claim string `json:"claim,omitempty"` // tells two claims of one life behind one record apart
 	To    string `json:"to,omitempty"`    // who is to have the session that is released
-	Next  *Next  `json:"next,omitempty"`  // what took its place where it was released; nil for nothing
+	Lead  *Lead  `json:"lead,omitempty"`  // of a claim or a release
+	Done  Keys   `json:"done,omitzero"`   // of a note: what was done in other sessions while the handle led to these
 }
 
-// Next is the session that took the place of another one, for who knows that one.
-type Next struct {
-	ID   SessionID `json:"id"`
-	Dir  string    `json:"dir,omitempty"`  // where it works on the node that made it; there may be no record of it yet
-	Text string    `json:"text,omitempty"` // the answer to the command that made it
+// Lead says in the log of a session that who looks for it by its id, which is its handle, is to have another one, that has taken
+// its place there. It counts as long as its record is the last.
+type Lead struct {
+	To   SessionID `json:"to"`
+	Node string    `json:"node"` // that had the session itself last
+	Done Keys      `json:"done"` // of commands, in the sessions to which the handle led before
+	Text []byte    `json:"text,omitempty"`
 }
 
-// about is what a release says beside its head; the zero value for other records.
+// about is what a record says that has no entries; of kinds and versions that are not known nothing.
 func (r Record) about() (of about) {
-	if r.Kind == Release {
-		_ = json.Unmarshal(r.Lines, &of) // an empty one says nothing
+	if r.Kind != Lines && r.Kind != Part {
+		_ = json.Unmarshal(r.Lines, &of)
 	}
 	return of
 }
 
-// Next is what took the place of a session that ends with this record; nil for nothing.
-func (r Record) Next() *Next { return r.about().Next }
+// Lead is where the handle of a session leads if this is the last record of its log; nil for the session itself.
+func (r Record) Lead() *Lead { return r.about().Lead }
 
 // Own claims the session behind its tail for one life of a node. The tail was read before somebody asked
 // whether the owner is dead, see [Beats]. It fails with ErrFenced if anything was appended since, or the tail that was
-// seen was old: who still wants the session asks again. wants is what a new session wants of its node.
+// seen was old: who still wants the session asks again. wants is what a new session wants of its node. Where its
+// handle leads elsewhere it goes on to: who claims it only wants to know where.
 func Own(ctx context.Context, log Log, id SessionID, node, boot string, tail Record, wants Wants) (*Writer, error) {
 	w := &Writer{log: log, id: id, at: tail.Mark()}
 	w.at.Node, w.at.Boot = node, boot
-	text, _ := json.Marshal(about{Wants: wants, Claim: rand.Text()})
+	text, _ := json.Marshal(about{Wants: wants, Claim: rand.Text(), Lead: tail.Lead()})
 	if _, err := w.put(ctx, Record{Kind: Claim, Lines: text}, false); err != nil {
 		return nil, err
 	}
@@ -158,10 +162,9 @@ func (w *Writer) Trim(ctx context.Context, text []byte) error {
 }
 
 // Release says in the log that nobody owns the session. Nothing can be appended
-// behind it. text is a text of the release, which is no entry, keys those of the command whose effect it is. Errors
-// are those of Append.
-func (w *Writer) Release(ctx context.Context, text []byte, keys []string) error {
-	if _, err := w.put(ctx, Record{Kind: Release, Lines: text, Keys: keys}, false); err != nil {
+// behind it. text is a text of the release, which is no entry. Errors are those of Append.
+func (w *Writer) Release(ctx context.Context, text []byte) error {
+	if _, err := w.put(ctx, Record{Kind: Release, Lines: text}, false); err != nil {
 		return err
 	}
 	w.final = ErrReleased

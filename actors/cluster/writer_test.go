@@ -90,7 +90,7 @@ func (h *history) node(node int) {
 			h.mu.Unlock()
 		}
 		if err == nil && rnd.IntN(2) == 0 {
-			if err := w.Release(h.t.Context(), nil, nil); err != nil {
+			if err := w.Release(h.t.Context(), nil); err != nil {
 				h.isFence(err)
 			}
 		}
@@ -218,7 +218,7 @@ func TestChain(t *testing.T) {
 			_, err := w.Append(t.Context(), []byte(line), []string{"c/" + line})
 			require.NoError(t, err)
 		}
-		require.NoError(t, w.Release(t.Context(), nil, nil))
+		require.NoError(t, w.Release(t.Context(), nil))
 		_, err = w.Append(t.Context(), []byte("four"), nil)
 		require.ErrorIs(t, err, cluster.ErrReleased)
 		_, err = w.Append(t.Context(), make([]byte, cluster.MostEntries+1), nil)

@@ -17,14 +17,8 @@ func (h *Shared) adopt(cmd protocol.AdoptSession) (protocol.Result, error) {
 	if st, err := os.Stat(cmd.Cwd); !filepath.IsAbs(cmd.Cwd) || err != nil || !st.IsDir() {
 		return nil, protocol.CodeInvalidParams.Errorf("Not a directory on this node: %s", cmd.Cwd)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
-	defer cancel()
-	at, err := h.Cluster.Member.Latest(ctx, cluster.SessionID(cmd.SessionID))
-	if err != nil {
-		return nil, adoptError(cmd.SessionID, err)
-	}
-	k, o := h.keep(string(at.ID), cluster.Wants{}), h.logOptions()
-	k.adopts, o.Commit = true, k
+	k, o := h.keep(h.Cluster.led(cmd.SessionID), cluster.Wants{}), h.logOptions()
+	k.how.adopts, o.Commit = true, k
 	log, err := k.open(o)
 	if err != nil || log == nil {
 		k.Close(false)

@@ -154,14 +154,9 @@ func (h *Shared) forget(id string) (removed bool, err error) {
 // readKept answers a question about a session that no node can have at the moment, from its log: where its
 // directory is on a node that was lost, it can be read all the same. The copy is brought up to date for that.
 func (h *Shared) readKept(id string, cmd protocol.Command, rules protocol.Rules) (protocol.Result, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
-	defer cancel()
-	at, err := h.Cluster.Member.Latest(ctx, cluster.SessionID(id))
-	if err != nil {
-		return nil, keptError(id, err)
-	}
-	k := h.keep(string(at.ID), cluster.Wants{})
-	defer h.Cluster.copies.lock(k.id)()
+	id = h.Cluster.led(id)
+	k := h.keep(id, cluster.Wants{})
+	defer h.Cluster.copies.lock(id)()
 	log, err := k.read()
 	if err != nil {
 		return nil, keptError(id, err)

@@ -26,7 +26,7 @@ func movedFrom(log *store.Log) *protocol.Error {
 func (h *Shared) takeIn(path string, header protocol.Header, create bool) (*store.Log, *protocol.Error) {
 	old, err := store.OpenLog(h.fs(), path, h.logOptions())
 	if errors.Is(err, store.ErrEmpty) || create && errors.Is(err, fs.ErrNotExist) {
-		return h.openKept(link.OpenSpec{ID: header.ID, Cwd: header.Cwd, Parent: header.ParentSession})
+		return h.openKept(link.OpenSpec{ID: header.ID, Cwd: header.Cwd, Parent: header.ParentSession}, bySelf)
 	}
 	if err != nil {
 		return nil, openError(path, err)
@@ -55,7 +55,7 @@ func (h *Shared) takeIn(path string, header protocol.Header, create bool) (*stor
 	if _, err := old.Append(protocol.MovedEntry(id), time.Now().UnixMilli(), true); err != nil {
 		h.complaints.log.Warn().Err(err).Str("file", path).Msg("the file does not say that its session is in the cluster now")
 	}
-	return h.openKept(link.OpenSpec{ID: id, Claim: true})
+	return h.openKept(link.OpenSpec{ID: id, Claim: true}, bySelf)
 }
 
 // ownFile says whether a session file is where the user's own are.

@@ -32,16 +32,13 @@ type indexText struct {
 	protocol.SessionSummary
 	Node string `json:"node,omitempty"` // that has it open; "" for none
 	Runs bool   `json:"runs,omitempty"` // a run is on, or a dialog is open
-	// Handle is what clients call it, where it took the place of another session; "" where that is its id.
-	Handle string `json:"handle,omitempty"`
+
+	Handle string `json:"handle,omitempty"` // that leads to it on all nodes, if it is another one than its own
 
 	// How far its log went when that was said: one that ends before that has lost its end.
 	Seq cluster.Seq `json:"seq,omitempty"`
 	Sum uint64      `json:"sum,omitempty"`
 }
-
-// handle is what clients call the session.
-func (t *indexText) handle() string { return cmp.Or(t.Handle, t.ID) }
 
 // indexing is what a session has said last.
 type indexing struct {
@@ -61,11 +58,14 @@ func (s *Session) index(c actor.Context) {
 	}
 	state, by := s.m.State(), s.whatWasSaid()
 	now := indexText{Node: k.cluster.Member.Self(), Runs: s.m.Phase() != core.PhaseIdle}
-	if s.handle != k.id {
-		now.Handle = s.handle
-	}
 	now.Path, now.ID, now.Cwd, now.Created = k.cluster.file(k.id), k.id, s.work.cwd, s.file.Header().Timestamp
 	now.Name, now.FirstMessage, now.MessageCount = s.m.Name(), by.first, int(state.MessageCount)
+	if s.known() && s.handle != k.id {
+		now.Handle = s.handle
+	}
+	if now.MessageCount == 0 && now.Name == "" && !now.Runs { // as where it is not written before something is said
+		return
+	}
 	was := &s.reported.index
 	if now.Modified = was.said.Modified; now == was.said {
 		return
@@ -211,8 +211,9 @@ func (s *sessions) nodeDied(c actor.Context, name string) {
 			if of.Node != name || !of.Runs {
 				continue
 			}
-			if at, err := cl.Member.Where(ctx, cluster.SessionID(of.handle())); err == nil && at.Name == cl.Member.Self() {
-				found.ids = append(found.ids, of.handle())
+			handle := cmp.Or(of.Handle, of.ID)
+			if at, err := cl.Member.Where(ctx, cluster.SessionID(handle)); err == nil && at.Name == cl.Member.Self() {
+				found.ids = append(found.ids, handle)
 			}
 		}
 		return found
@@ -262,7 +263,7 @@ func Export(ctx context.Context, log cluster.Log, fsys store.FS, id, path string
 func (s *Session) exportAtEnd() func() {
 	cl, end := s.shared.Cluster, s.life.end
 	id := cl.idOf(s.file.path)
-	if id == "" || cl.Export == "" || end == nil || end.final || end.moves {
+	if id == "" || cl.Export == "" || end == nil || end.final || end.moves || keptBy(s.file.Log).empty(s.file.Log) {
 		return func() {}
 	}
 	fsys, log := s.shared.fs(), s.log

@@ -65,14 +65,6 @@ func (cl *Cluster) noFiles(cwd string) bool {
 	return cl != nil && cl.Wants != nil && cl.Member.Root(cl.Wants(cwd).Root).Mode == cluster.None
 }
 
-// place is where a session works on this node that wants something of it, and worked elsewhere.
-func (cl *Cluster) place(w cluster.Wants, elsewhere string) string {
-	if root := cl.Member.Root(w.Root); root.Path != "" && root.Mode != cluster.Git {
-		return filepath.Join(root.Path, w.Dir)
-	}
-	return elsewhere
-}
-
 // dir is where the session works on this node; "" if that is what its header says.
 func (k *kept) dir() string {
 	switch {
@@ -101,21 +93,23 @@ type kept struct {
 	fs      store.FS
 	log     zerolog.Logger
 	id      string
-	wants   cluster.Wants   // of a new one
-	adopts  bool            // its directory was on another node, and is here from now on
-	owned   *cluster.Owned  // nil before it is claimed
-	tree    *rooted         // nil for a session that is in no root of mode git
-	wake    func()          // of the session; see [cluster.Owned.Woken]
-	doubt   func(time.Time) // likewise; see [cluster.Writer.Doubted]
-	signed
-	wait func(func(context.Context) error) error // how it waits for an engine: see [turn.wait]
+	wants   cluster.Wants                           // of a new one
+	how     howKept                                 // it is opened
+	owned   *cluster.Owned                          // nil before it is claimed
+	tree    *rooted                                 // nil for a session that is in no root of mode git
+	wake    func()                                  // of the session; see [cluster.Owned.Woken]
+	doubt   func(time.Time)                         // likewise; see [cluster.Writer.Doubted]
+	sign    []string                                // keys of the commands whose effect is appended next
+	wait    func(func(context.Context) error) error // how it waits for an engine: see [turn.wait]
 }
 
-// signed is which commands of clients the log says something of.
-type signed struct {
-	sign []string // keys of those whose effect is appended next
-	made []string // those of the one that put the session in the place of another, on whatever node
-	says string   // a text in the answer to that
+// howKept is how a session is opened, and what its handle has to do with that.
+type howKept struct {
+	adopts bool // its directory was on another node, and is here from now on
+	way    way
+	begins bool // it is claimed before its first line, which is written at once
+	given  bool // it was released before it is closed
+	led    led  // of the session whose handle leads here
 }
 
 // keptBy is how the cluster has a session; nil for one that it does not keep.
@@ -151,10 +145,17 @@ func (k *kept) open(options store.Options) (*store.Log, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), claimTime)
 	defer cancel()
-	if k.adopts {
+	if k.how.adopts {
 		k.owned, err = k.cluster.Member.Adopt(ctx, cluster.SessionID(k.id), k.known(at.Mark))
 	} else {
 		k.owned, err = k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, k.known(at.Mark))
+	}
+	if err == nil && k.owned.Lead != nil && k.how.way == bySelf {
+		err = k.end(ctx)
+	}
+	if err == nil && k.owned.Lead != nil && k.how.way == byHandle {
+		_, err = file.Close()
+		return nil, err
 	}
 	if err == nil {
 		err = k.update(file, at, func(from copyNote) (err error) {
@@ -248,54 +249,22 @@ func (k *kept) Commit(lines []byte) error {
 }
 
 func (k *kept) commit(ctx context.Context, lines []byte) error {
-	if err := k.begin(ctx); err != nil {
-		return err
+	if k.owned == nil {
+		ctx, cancel := context.WithTimeout(ctx, claimTime)
+		defer cancel()
+		owned, err := k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, cluster.Mark{})
+		if err != nil {
+			return err
+		}
+		owned.Woken(k.wake)
+		owned.Doubted(k.doubt)
+		if k.owned = owned; owned.Why != "new" { // it was to begin here
+			return cluster.ErrFenced
+		}
 	}
 	keys := k.sign
 	k.sign = nil
 	return k.owned.Append(ctx, lines, keys)
-}
-
-// begin claims a session of which nothing is in its log yet.
-func (k *kept) begin(ctx context.Context) error {
-	if k.owned != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, claimTime)
-	defer cancel()
-	owned, err := k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, cluster.Mark{})
-	if err != nil {
-		return err
-	}
-	owned.Woken(k.wake)
-	owned.Doubted(k.doubt)
-	if k.owned = owned; owned.Why != "new" { // it was to begin here
-		return cluster.ErrFenced
-	}
-	return nil
-}
-
-// leaveFor says in the log that another session has taken the place of this one for whoever knows it by its id, and which
-// command has done that, with a text in its answer. It is said before that is answered: where the node is lost, the next one
-// goes on with the new session, and the command does nothing twice.
-func (k *kept) leaveFor(next *store.Log, key, text string) {
-	to := keptBy(next)
-	if to == nil || to.id == k.id {
-		return
-	}
-	err := k.wait(k.begin)
-	if k.owned == nil {
-		k.log.Warn().Err(err).Msg("the cluster does not know which session took the place of this one")
-		return
-	}
-	k.owned.Next = &cluster.Next{ID: cluster.SessionID(to.id), Dir: next.Header().Cwd, Text: text}
-	if key != "" {
-		k.owned.Ends = []string{key}
-	}
-	to.made, to.says = k.owned.Ends, text
-	if k.tree == nil { // else it is saved first, which takes long
-		k.release()
-	}
 }
 
 // Close is that of [store.Keeper]: this node gives the session up.
@@ -307,12 +276,9 @@ func (k *kept) Close(whole bool) {
 	if whole {
 		k.mark(k.owned.Mark(), k.owned.Keys())
 	}
-	if k.owned.Next == nil || k.tree != nil { // else it was
-		k.release()
+	if k.how.given {
+		return
 	}
-}
-
-func (k *kept) release() {
 	if err := k.wait(k.owned.Release); err != nil {
 		k.log.Info().Err(err).Msg("the session was not released: another node has to wait before it can have it")
 	}
@@ -334,6 +300,8 @@ func keptError(id string, err error) *protocol.Error {
 		return protocol.CodeNotHere.Errorf("Session %s is on another node", id)
 	case errors.Is(err, cluster.ErrNowhere):
 		return protocol.CodeNowhere.Errorf("Session %s cannot be opened here: %s", id, err)
+	case errors.Is(err, errLed):
+		return protocol.CodeSessionInUse.Errorf("Session %s cannot be opened by itself: %s", id, err)
 	case errors.Is(err, cluster.ErrNewer):
 		return protocol.CodeUpgradeNeeded.Errorf("Session %s: %s", id, err)
 	case errors.Is(err, cluster.ErrDamaged):

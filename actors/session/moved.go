@@ -205,7 +205,7 @@ func (s *Session) sign(effects []core.Effect) {
 // doneBefore answers a command whose effect is in the log: it has come again, perhaps by way of another
 // node.
 func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
-	k := keptBy(s.file.Log)
+	k := s.kept()
 	if k == nil {
 		return false
 	}
@@ -216,13 +216,8 @@ func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
 	if slices.Contains(s.keysOf(s.inputs.group), key) {
 		s.endGroup(c)
 	}
-	var data protocol.Result
 	switch {
-	case slices.Contains(k.made, key):
-		data = core.Arrived(r.Cmd, k.says)
-	case k.owned == nil:
-		return false
-	case k.owned.Done(key) != 0:
+	case k.owned.Done(key) != 0, s.file.led.done.Find(key) != 0:
 	case k.owned.Done(key+begun) != 0: // its end was lost with a node
 		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Err: protocol.CodeSessionUnavailable.Errorf("interrupted: the node that ran it was lost; it may or may not have finished")})
 		return true
@@ -230,7 +225,7 @@ func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
 		return false
 	}
 	if s.current(c, &r) {
-		if _, ok := s.clients.reply(r.Seq, data, nil); ok {
+		if _, ok := s.clients.reply(r.Seq, s.file.led.result(r.Cmd, key), nil); ok {
 			s.clients.unsent[len(s.clients.unsent)-1].item.Response.Replayed = true
 		}
 		s.clients.flush(c.ActorSystem().Root)
@@ -275,6 +270,7 @@ func (s *Session) moveAway(c actor.Context, why string) {
 		c.Stop(s.ext.pid)
 	}
 	s.output.closeLeft()
+	s.dropAllLoaded()
 	s.leaveTo(c, why)
 }
 

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,7 +30,9 @@ type logFile struct {
 	opening    bool   // a job opens it; an opened follows, whatever happens
 	opened     bool   // there was one: a crash opens it again, and not what the session was asked for
 	path, id   string // then, of the last one
+	other      bool   // it was that of another session: the handle has come to lead here while this node did not have it
 	foreign    *foreign
+	led        led // what is known of the sessions that the handle has led to before, in a cluster
 }
 
 // opened is the end of opening a session: what it works with, its log and what
@@ -116,7 +117,11 @@ func (d *durable) noteOpened(c actor.Context, m opened) {
 	default:
 		m.spec.Retain = d.spec.Retain // which may have changed since
 		d.work, d.spec = m.work, m.spec
+		d.file.other = d.file.opened && d.file.id != m.log.Header().ID
 		d.file.is(m.log)
+		if k := keptBy(m.log); k != nil {
+			d.file.led = k.how.led
+		}
 	}
 	d.maybeStop(c)
 }
@@ -133,6 +138,9 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 		s.begin(c, m.to)
 		if s.life.state.over() { // another node was faster
 			return
+		}
+		if s.file.other {
+			s.tellOther()
 		}
 		s.beginExtensions(c, s.beginning(m.to))
 	case m.err.Code == protocol.CodeNotHere && s.clients.replies.anyMayGo():
@@ -227,10 +235,13 @@ type loader struct {
 	file   logFile
 	ran    bool // the session has had a machine
 	limits bool // a client has limited what it may use up
+	handle string
+	known  bool   // to other nodes, by its handle
+	key    string // of the command that makes another session, see [pendingReply.key]
 }
 
 func (d *durable) loader() *loader {
-	return &loader{shared: d.shared, log: d.log, spec: d.spec, rules: d.rules, work: d.work, file: d.file, ran: d.last.ran(), limits: d.last.limited()}
+	return &loader{shared: d.shared, log: d.log, spec: d.spec, rules: d.rules, work: d.work, file: d.file, ran: d.last.ran(), limits: d.last.limited(), handle: d.handle, known: d.known()}
 }
 
 // open makes a session's workspace and opens or begins its log.
@@ -288,53 +299,20 @@ func (l *loader) existing() (*store.Log, *protocol.Error) {
 		header := store.NewHeader(l.spec.ID, l.spec.Cwd, l.spec.Parent, time.Now().UnixMilli())
 		return l.shared.openPath(l.spec.Path, header, false)
 	case l.shared.Cluster != nil && l.spec.ID != "" && !l.spec.Memory && l.spec.Child == nil:
-		return l.shared.openLatest(l.spec)
+		return l.shared.openKept(l.spec, byHandle)
 	}
 	return nil, nil
 }
 
-// openLatest opens the session of the cluster that a handle is of, or begins it: one that has taken the place of the
-// session whose id the handle is, if there is one.
-func (h *Shared) openLatest(spec link.OpenSpec) (*store.Log, *protocol.Error) {
-	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
-	defer cancel()
-	at, err := h.Cluster.Member.Latest(ctx, cluster.SessionID(spec.ID))
-	if err != nil {
-		return nil, keptError(spec.ID, err)
-	}
-	if at.Before == nil {
-		return h.openKept(spec)
-	}
-	spec.ID = string(at.ID)
-	log, refused := (*store.Log)(nil), (*protocol.Error)(nil)
-	if next := at.Before.Tail.Next(); at.Tail.Seq == 0 { // nothing was said in it
-		wants, err := h.Cluster.Member.Wanted(ctx, at.Before.ID, at.Before.Tail)
-		if err != nil {
-			return nil, keptError(spec.ID, err)
-		}
-		log = h.beginKept(h.keep(spec.ID, wants), h.Cluster.place(wants, next.Dir), spec.Parent)
-	} else if log, refused = h.openKept(spec); refused != nil {
-		return nil, refused
-	}
-	if k := keptBy(log); k != nil {
-		k.made, k.says = at.Before.Tail.Keys, at.Before.Tail.Next().Text
-	}
-	return log, nil
-}
-
-// beginKept begins a session of the cluster: it is claimed with its first line, if it is not yet.
-func (h *Shared) beginKept(k *kept, cwd, parent string) *store.Log {
-	o := h.logOptions()
-	o.Commit = k
-	return store.NewLog(k.fs, h.Cluster.file(k.id), store.NewHeader(k.id, cwd, parent, time.Now().UnixMilli()), o)
-}
-
 // openKept opens a session that the cluster keeps, or begins it.
-func (h *Shared) openKept(spec link.OpenSpec) (*store.Log, *protocol.Error) {
+func (h *Shared) openKept(spec link.OpenSpec, by way) (*store.Log, *protocol.Error) {
 	h.sweepCopies()
 	k, o := h.keep(spec.ID, h.Cluster.wants(spec.Wants, spec.Cwd)), h.logOptions()
-	o.Commit = k
+	o.Commit, k.how.way = k, by
 	log, err := k.open(o)
+	if err == nil && by == byHandle && k.owned.Lead != nil {
+		return h.openLed(k, spec)
+	}
 	if err == nil {
 		err = h.checkOut(k)
 	}
@@ -349,12 +327,24 @@ func (h *Shared) openKept(spec link.OpenSpec) (*store.Log, *protocol.Error) {
 		k.Close(false)
 		return nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", spec.ID)
 	case log == nil:
-		if k.tree != nil {
-			spec.Cwd = k.dir()
+		if dir := k.dir(); dir != "" && (k.tree != nil || spec.Claim) {
+			spec.Cwd = dir
 		}
-		return h.beginKept(k, spec.Cwd, spec.Parent), nil
+		header := store.NewHeader(spec.ID, spec.Cwd, spec.Parent, time.Now().UnixMilli())
+		return store.NewLog(k.fs, h.Cluster.file(spec.ID), header, o), nil
 	}
 	return log, nil
+}
+
+// openLed opens the session to which the handle of another one leads, which was claimed for that.
+func (h *Shared) openLed(k *kept, spec link.OpenSpec) (*store.Log, *protocol.Error) {
+	defer k.Close(false)
+	spec.ID, spec.Claim, spec.Wants = string(k.owned.Lead.To), true, cluster.Wants{}
+	log, err := h.openKept(spec, bySelf)
+	if err == nil {
+		keptBy(log).how.led = newLed(k.owned.Lead)
+	}
+	return log, err
 }
 
 // again opens the file that the session has had open before. It was written, so
@@ -362,7 +352,10 @@ func (h *Shared) openKept(spec link.OpenSpec) (*store.Log, *protocol.Error) {
 // same name.
 func (l *loader) again() (*store.Log, *protocol.Error) {
 	if l.shared.Cluster.idOf(l.file.path) != "" {
-		return l.shared.openKept(link.OpenSpec{ID: l.file.id, Claim: true})
+		if l.known { // it may lead to another one by now
+			return l.shared.openKept(link.OpenSpec{ID: l.handle, Claim: true}, byHandle)
+		}
+		return l.shared.openKept(link.OpenSpec{ID: l.file.id, Claim: true}, bySelf)
 	}
 	log, err := store.OpenLog(l.shared.fs(), l.file.path, l.shared.logOptions())
 	switch {
@@ -427,7 +420,7 @@ func OpenSession(shared *Shared, path string) (*store.Log, error) {
 // becomes a new session with the given header.
 func (h *Shared) openPath(path string, header protocol.Header, create bool) (*store.Log, *protocol.Error) {
 	if id := h.Cluster.idOf(path); id != "" {
-		return h.openKept(link.OpenSpec{ID: id, Claim: true})
+		return h.openKept(link.OpenSpec{ID: id, Claim: true}, bySelf)
 	}
 	if h.Cluster != nil {
 		return h.takeIn(path, header, create)

@@ -73,7 +73,7 @@ func writtenTogether(effects []core.Effect) (n int) {
 	return n
 }
 
-// perform performs one effect. Only what is appended can fail.
+// perform performs one effect. Only what is appended can fail, and in a cluster what puts another session in the place of this one.
 func (s *Session) perform(c actor.Context, e core.Effect) error {
 	if s.kernel.Faults != nil {
 		defer s.kernel.Faults.Around(s.handle, e)()
@@ -117,7 +117,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.LoadSession:
 		s.loadSession(c, e)
 	case core.ActivateSession:
-		s.activate(c, e.Seq)
+		return s.activate(c, e.Seq)
 	case core.DropLoaded:
 		s.dropLoaded(e.Seq)
 	case core.Reconfigure:
@@ -194,7 +194,9 @@ func (s *Session) performWork(c actor.Context, e core.Effect) {
 
 // add writes an entry to the log, before anything shows it.
 func (s *Session) add(e core.Append) error {
-	meta, err := s.file.AppendAs(e.ID, e.Entry, s.inputs.now, e.Durable)
+	k := keptBy(s.file.Log)
+	begins := k != nil && k.how.begins && !s.file.Materialised()
+	meta, err := s.file.AppendAs(e.ID, e.Entry, s.inputs.now, e.Durable || begins)
 	if err != nil {
 		return err
 	}

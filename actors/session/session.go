@@ -96,6 +96,7 @@ func (s *Session) receive(c actor.Context, msg any) {
 		if s.m != nil {
 			s.last.nameplate = s.m.Nameplate()
 		}
+		s.dropAllLoaded()
 		s.closeLog()
 	case *actor.Terminated:
 		if s.ext.is(m.Who) {
@@ -147,7 +148,7 @@ func (s *Session) take(c actor.Context, m any) {
 		if s.life.moves() && s.clients.replies.mayGo(r.Seq) {
 			return // until that has happened
 		}
-		if s.doneBefore(c, r) || !s.current(c, &r) {
+		if s.kept() != nil && (s.doneBefore(c, r) || !s.current(c, &r)) {
 			return
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"troupe/actors/core"
 	"troupe/actors/extension"
 	"troupe/actors/kernel"
+	"troupe/actors/link"
 	"troupe/protocol"
 	"troupe/store"
 )
@@ -41,6 +42,7 @@ func (s *Session) loadSession(c actor.Context, e core.LoadSession) {
 	more := s.ext.asks.more[e.Seq]
 	delete(s.ext.asks.more, e.Seq)
 	from, ask := s.loader(), s.beforeSwitch(e, more)
+	from.key = s.clients.replies.keyOf(e.Seq)
 	kernel.Background(c, func() any {
 		says := ask()
 		if says.veto {
@@ -135,7 +137,12 @@ func (l *loader) switchTo(path string) (p loadedSession) {
 		return l.loaded(p)
 	}
 	header := store.NewHeader("", l.work.cwd, "", time.Now().UnixMilli())
-	if p.log, p.err = l.shared.openPath(path, header, l.rules.CreateOnSwitch); p.err != nil {
+	if id := l.shared.Cluster.idOf(path); id == l.handle && l.known {
+		p.log, p.err = l.shared.openKept(link.OpenSpec{ID: id, Claim: true}, back)
+	} else {
+		p.log, p.err = l.shared.openPath(path, header, l.rules.CreateOnSwitch)
+	}
+	if p.err != nil {
 		return p
 	}
 	if cwd := cwdOf(p.log); filepath.IsAbs(cwd) && cwd != store.ValidCwd(l.work.cwd) && !l.spec.CwdSet {
@@ -151,7 +158,10 @@ func (l *loader) switchTo(path string) (p loadedSession) {
 
 // begin makes a new session, with the entries that an extension wants in it.
 func (l *loader) begin(cmd protocol.NewSession, setup []extension.Setup) loadedSession {
-	log := l.work.logs.fresh("", l.work.cwd, cmd.ParentSession)
+	log := l.work.logs.fresh(l.newID(), l.work.cwd, cmd.ParentSession)
+	if made, err := keptBy(log).begunBefore(keptBy(l.file.Log), l.work.logs.options); err != nil || made != nil {
+		return l.loadedBefore(made, err)
+	}
 	ids := map[string]string{}
 	for i, e := range setup {
 		meta, err := log.Append(named(e.Entry, ids), time.Now().UnixMilli(), i == len(setup)-1)
@@ -222,14 +232,31 @@ func (l *loader) clone() loadedSession {
 // copyBranch makes a session of a view's branch, beside the file it comes from.
 // The branch may end anywhere, but nothing was interrupted there.
 func (l *loader) copyBranch(view store.View) loadedSession {
-	h := store.NewHeader("", l.work.cwd, view.Path(), time.Now().UnixMilli())
+	h := store.NewHeader(l.newID(), l.work.cwd, view.Path(), time.Now().UnixMilli())
 	path, options := "", l.work.logs.options
 	if view.Path() != "" {
 		path, options = l.work.logs.place(h, filepath.Dir(view.Path()))
 	}
+	k, _ := options.Commit.(*kept)
+	if made, err := k.begunBefore(keptBy(l.file.Log), options); err != nil || made != nil {
+		return l.loadedBefore(made, err)
+	}
 	log, err := store.Fork(l.shared.fs(), view, path, h, options)
 	if err != nil {
+		if k != nil {
+			k.Close(false)
+		}
 		return notLoaded(protocol.CodeIO.Errorf("Session could not be copied: %s", err))
+	}
+	p := l.loaded(loadedSession{log: log})
+	p.to.Interrupted = false
+	return p
+}
+
+// loadedBefore is a session that the same command has made before, or why that is not known.
+func (l *loader) loadedBefore(log *store.Log, err *protocol.Error) loadedSession {
+	if err != nil {
+		return notLoaded(err)
 	}
 	p := l.loaded(loadedSession{log: log})
 	p.to.Interrupted = false
@@ -288,7 +315,16 @@ func (s *Session) onLoaded(c actor.Context, p loadedSession) {
 type leftBehind struct{ seq uint64 }
 
 func (s *Session) onLeftBehind(c actor.Context, m leftBehind) {
-	s.activate(c, m.seq)
+	switch err := s.activate(c, m.seq); {
+	case errors.Is(err, cluster.ErrFenced):
+		s.moveAway(c, "fenced")
+		return
+	case err != nil:
+		s.log.Error().Err(err).Msg("the session cannot be changed for another one")
+		lost := s.reloaded(0, err)
+		lost.Err = nil // the step that has asked for it is over
+		s.inputs.cause(lost)
+	}
 	if in := s.inputs.first(); in != nil {
 		s.step(c, in...)
 	}
@@ -311,11 +347,14 @@ func (s *Session) tellLeave(c actor.Context, seq uint64, p *loadedSession) bool 
 }
 
 // activate makes a loaded session the current one, when extensions have had their last
-// word in the one before.
-func (s *Session) activate(c actor.Context, seq uint64) {
+// word in the one before. It fails if the cluster cannot be told.
+func (s *Session) activate(c actor.Context, seq uint64) error {
 	p := s.loaded[seq]
 	if p == nil || s.tellLeave(c, seq, p) {
-		return
+		return nil
+	}
+	if err := s.lead(c, seq, p); err != nil {
+		return err
 	}
 	delete(s.loaded, seq)
 	s.context, s.reported.said = nil, gist{}
@@ -326,13 +365,10 @@ func (s *Session) activate(c actor.Context, seq uint64) {
 	}
 	if p.log == nil {
 		s.reload(c, seq, p.leaf != nil)
-		return
+		return nil
 	}
+	s.leftIndex(c)
 	left, log, leftPath := s.file.Log, s.log, s.file.path
-	if k := keptBy(left); k != nil {
-		s.leftIndex(c)
-		k.leaveFor(p.log, s.clients.replies.keyOf(seq), p.text)
-	}
 	s.output.closeLater(func() { closeFile(left, log) })
 	s.file.is(p.log)
 	s.watchOver(c)
@@ -346,6 +382,7 @@ func (s *Session) activate(c actor.Context, seq uint64) {
 		s.inputs.cause(core.Reconfigured{Settings: p.work.settings})
 	}
 	s.inputs.cause(core.SessionActivated{Seq: seq})
+	return nil
 }
 
 // reload finds out what the current session has become since it was prepared
@@ -369,6 +406,13 @@ func (s *Session) reload(c actor.Context, seq uint64, moved bool) {
 func (l *loader) quietly() (core.Loaded, *protocol.Error) {
 	l.log = zerolog.Nop()
 	return l.load(l.file.Log, l.work)
+}
+
+// dropAllLoaded lets go of what was to take the place of a session that is over here.
+func (s *Session) dropAllLoaded() {
+	for seq := range s.loaded {
+		s.dropLoaded(seq)
+	}
 }
 
 func (s *Session) dropLoaded(seq uint64) {

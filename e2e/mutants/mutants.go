@@ -24,6 +24,7 @@ var (
 	nodes    = []string{"./actors", "-run", "TestKept|TestNodeLost|TestFenced|TestEngineAway|TestParkedIsReleased|TestReadNeedsLease|TestDrainedInARun|TestCopyOfAnother|TestKeysOverNodes"}
 	choices  = []string{"./actors", "-run", "TestChoice"}
 	members  = []string{"./actors/cluster", "-run", "TestReleased|TestOwnerLost|TestLease"}
+	led      = []string{"./actors/cluster", "./actors", "-run", "TestLed|TestSwitched|TestHandleOf|TestNodeLostWhileReplacing|TestOpenedByItself"}
 	beats    = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
 	engines  = []string{"./actors/cluster/jetstream", "./actors/cluster/postgres", "-run", "TestSettings|TestOld|TestInit|TestCredentials"}
 	watched  = []string{"./actors/cluster", "-run", "TestWatched|TestMetrics"}
@@ -76,17 +77,14 @@ var mutants = []mutant{
 	{"a copy has what its log does not", "store/write.go",
 		"if err := l.opt.Commit.Commit(line); err != nil {\n\t\treturn 0, err\n\t}\n\tif err == nil {",
 		"if err := l.opt.Commit.Commit(line); err != nil {\n\t\t_, _ = l.writeFile(line)\n\t\treturn 0, err\n\t}\n\tif err == nil {", files},
-	{"a session is released without a record", "actors/cluster/owned.go", "err := o.Writer.Release(ctx, text, o.Ends)\n", "err := ctx.Err()\n\t_ = text\n", members},
-	{"a read is answered without a lease", "actors/session/session.go", "if s.doneBefore(c, r) || !s.current(c, &r) {", "if s.doneBefore(c, r) {", nodes},
+	{"a session is released without a record", "actors/cluster/owned.go", "err := o.Writer.Release(ctx, text)\n", "err := ctx.Err()\n\t_ = text\n", members},
+	{"a read is answered without a lease", "actors/session/session.go", "(s.doneBefore(c, r) || !s.current(c, &r))", "s.doneBefore(c, r)", nodes},
 	{"a parked session is not released", "actors/session/park.go", "\t\ts.leftIndex(c)\n\t\ts.closeLog()\n", "\t\ts.leftIndex(c)\n", nodes},
 	{"a lease that has lapsed comes back unnoticed", "actors/cluster/beats.go", "effects = append(effects, Regained{})", "", members},
 	{"a call that was lost with its node is run again", "actors/core/restore.go", "m.answerOpenCallsAs(lostRunning, lostWaiting)", "m.openCalls = nil", laws},
 	{"a run that waits for its next attempt is lost with its node", "actors/core/restore.go", "(in.Session.Interrupted || in.Session.Tried > 0)", "in.Session.Interrupted", []string{"./actors", "-run", "TestNodeLostInARetryWait"}},
 	{"a request that was lost with its node costs nothing", "actors/core/restore.go", "\t\tm.spendLost()\n", "", stories},
 	{"who asks for what a newer version has written asks again and again", "actors/relay/relay.go", "case errors.Is(why, cluster.ErrNewer), errors.Is(why, cluster.ErrUpgrade):", "case false:", []string{"./actors", "-run", "TestNewerSession"}},
-	{"a handle is back at the session before where its node is lost", "actors/session/switch.go", "\t\tk.leaveFor(p.log, s.clients.replies.keyOf(seq), p.text)\n", "", []string{"./actors", "-run", "TestSwitched"}},
-	{"a session is put in the place of another again", "actors/session/kept.go", "k.owned.Ends = []string{key}", "k.owned.Ends = nil", []string{"./actors", "-run", "TestSwitched"}},
-	{"a run of a session that took the place of another goes on where nobody hears it", "actors/session/indexed.go", "return cmp.Or(t.Handle, t.ID)", "return cmp.Or(t.ID, t.Handle)", []string{"./actors", "-run", "TestSwitched"}},
 	{"a wait that was given up goes on on another node", "actors/core/turn.go", "\tm.endOmitted()\n", "", []string{"./actors", "-run", "TestNodeLostInARetryWait"}},
 	{"the index does not know how far a log went", "actors/session/indexed.go", "text.Seq, text.Sum = k.owned.Mark().Seq, k.owned.Mark().Sum", "", []string{"./actors", "-run", "TestLogWithoutItsEnd"}},
 	{"nothing of a damaged log can be read", "actors/session/open.go", "if s.readsGood(c, err, true) {", "if false {", []string{"./actors", "-run", "TestDamagedIsRead"}},
@@ -379,7 +377,7 @@ var mutants = []mutant{
 	{"a record does not have the key of its command", "actors/cluster/writer.go", "Kind: Lines, Lines: lines, Keys: keys}", "Kind: Lines, Lines: lines}", clusters},
 	{"a log's keys are forgotten when it is loaded", "actors/cluster/owned.go", "keys.Add(r.Seq, r.Keys)", "", clusters},
 	{"a session's keys of its own records are forgotten", "actors/cluster/writer.go", "w.keys.Add(seq, r.Keys)", "w.keys.Add(seq, nil)", clusters},
-	{"a session is given up without a word", "actors/cluster/owned.go", "err := o.Writer.Release(ctx, text, o.Ends)", "err := ctx.Err()\n\t_ = text", cluster},
+	{"a session is given up without a word", "actors/cluster/owned.go", "err := o.Writer.Release(ctx, text)", "err := ctx.Err()\n\t_ = text", cluster},
 	{"a move is told at every look", "actors/relay/relay.go", "if s.hears && s.moved != \"\" && s.told != at {", "if s.hears {", relays},
 	{"a session that was given up has only ended", "actors/session/session.go", "moved = &link.Moved{Why: \"released\"}", "moved = nil", relays},
 	{"a node that was left is heard on", "actors/relay/heard.go", "if len(n.left) > 0 && n.left", "if false && n.left", relays},
@@ -401,6 +399,16 @@ var mutants = []mutant{
 	{"what a session says where it goes on comes before the answer to who has asked", "actors/session/open.go", "\ts.hostLeft(c)\n\twaiting := s.waiting\n", "\ts.hostLeft(c)\n\ts.askAgain(c)\n\twaiting := s.waiting\n", relays},
 	{"who has asked for nothing hears nothing where its session goes on", "actors/conn/far.go", "Hears: len(to.backlog) == 0,", "Hears: false,", relays},
 	{"a new session is made twice over nodes", "actors/session/switch.go", "case tail.Seq > 0:", "case tail.Seq > 0 && false:", nodes},
+	{"a handle that leads elsewhere is looked for where it began", "actors/cluster/member.go", "if lead := tail.Lead(); lead != nil && err == nil {", "if lead := tail.Lead(); lead != nil && err != nil {", led},
+	{"who claims a handle forgets where it leads", "actors/cluster/writer.go", ", Lead: tail.Lead()}", "}", led},
+	{"what was done in a session is forgotten in the next one of its handle", "actors/cluster/owned.go", "keys.join(r.about().Done)", "_ = r", led},
+	{"a handle is opened as the session with which it began", "actors/session/open.go", "if err == nil && by == byHandle && k.owned.Lead != nil {", "if false {", led},
+	{"a session is opened by itself though its handle leads to one that is open", "actors/session/led.go", "return errLed", "err = nil", led},
+	{"a new session is made twice by one command", "actors/session/led.go", "if l.key == \"\" || l.shared.Cluster == nil {", "if true {", led},
+	{"a command that replaces a session is not known behind that", "actors/session/led.go", "\t\tall.Add(1, []string{key})\n", "", led},
+	{"what a fork gives back is not known when it comes again", "actors/session/moved.go", "s.file.led.result(r.Cmd, key), nil); ok {", "nil, nil); ok {", led},
+	{"a run of a new session goes on under another handle", "actors/session/indexed.go", "now.Handle = s.handle", "_ = s.handle", led},
+	{"a new session is nowhere until something is said in it", "actors/session/perform.go", "e.Durable || begins)", "e.Durable || begins && false)", led},
 	{"a full disk of an owner refuses what the cluster has", "store/write.go", "if off, err = l.writeFile(line); err == nil {\n\t\t\treturn off, nil", "if off, err = l.writeFile(line); true {\n\t\t\treturn off, err", []string{"./actors", "-run", "TestDiskOfAnOwner"}},
 	{"a tool runs beside those of a lost node", "actors/session/jobs.go", "if wait != nil && wait(ctx) != nil {", "if wait != nil && false {", []string{"./actors", "-run", "TestGraceOf"}},
 	{"a command runs beside those of a lost node", "actors/session/exthooks.go", "if wait := s.grace(); wait != nil {", "if wait := s.grace(); false {", []string{"./actors", "-run", "TestGraceOf"}},

@@ -107,7 +107,7 @@ func suiteRecords(t *testing.T, open func(*testing.T) cluster.Engine) {
 	}
 	_, err := w.Note(t.Context(), []byte("note"), nil)
 	require.NoError(t, err)
-	require.NoError(t, w.Release(t.Context(), nil, nil))
+	require.NoError(t, w.Release(t.Context(), nil))
 	other := open(t)
 	records := whole(t, other, id)
 	require.Len(t, records, 3+len(bodies))
