@@ -14,6 +14,7 @@ import (
 	"troupe/actors"
 	"troupe/actors/cluster"
 	"troupe/actors/cluster/peer"
+	"troupe/actors/remote"
 	"troupe/actors/session"
 	"troupe/protocol"
 )
@@ -35,7 +36,7 @@ func joins(t *testing.T, file string, args ...string) error {
 	if file != "" {
 		agentDir = withClusterFile(t, file)
 	}
-	n, err := s.joinCluster(&actors.Config{Sessions: &session.Shared{Config: session.Config{AgentDir: agentDir}}}, nil, zerolog.Nop())
+	n, err := s.joinCluster(nil, &actors.Config{Sessions: &session.Shared{Config: session.Config{AgentDir: agentDir}}}, &remote.Config{}, zerolog.Nop())
 	assert.Nil(t, n)
 	return err
 }
@@ -58,7 +59,7 @@ func TestClusterFile(t *testing.T) {
 	} {
 		dir := withClusterFile(t, text)
 		s := new(serveOptions)
-		n, err := s.joinCluster(&actors.Config{Sessions: &session.Shared{Config: session.Config{AgentDir: dir}}}, nil, zerolog.Nop())
+		n, err := s.joinCluster(nil, &actors.Config{Sessions: &session.Shared{Config: session.Config{AgentDir: dir}}}, &remote.Config{}, zerolog.Nop())
 		require.ErrorContains(t, err, want, text)
 		assert.Nil(t, n)
 	}
