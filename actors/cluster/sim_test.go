@@ -247,10 +247,17 @@ func (c *sim) fault(mends *sync.WaitGroup) {
 			do()
 		})
 	}
-	switch c.chance.IntN(9) {
-	case 0, 1: // K: killed, and started again
+	switch c.chance.IntN(8) {
+	case 0: // K: killed, and started again
 		l.kill()
 		later(func() { c.begin(node) })
+	case 1: // K4: behind its next append, before that has any effect, or behind the effect, before anybody is told
+		l.dies.Store(int32(behindAppend + d/time.Millisecond%2))
+		later(func() {
+			if l.ctx.Err() != nil {
+				c.begin(node)
+			}
+		})
 	case 2: // O3: started a second time
 		c.begin(node)
 	case 3, 4: // S: stopped
@@ -265,13 +272,6 @@ func (c *sim) fault(mends *sync.WaitGroup) {
 	case 6: // N5: one link
 		c.link(node, other, true)
 		later(func() { c.link(node, other, false) })
-	case 8: // K4: killed behind its next append, before that has any effect, or behind the effect, before anybody is told
-		l.dies.Store(int32(behindAppend + c.chance.IntN(2)))
-		later(func() {
-			if l.ctx.Err() != nil {
-				c.begin(node)
-			}
-		})
 	case 7: // K5: the engine looks for another leader
 		c.engine.Stop(d)
 	}
