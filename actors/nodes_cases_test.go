@@ -556,3 +556,54 @@ func TestLogWithoutItsEnd(t *testing.T) {
 		b.same(id)
 	})
 }
+
+// TestParkedIsDamaged: a session that rests, and whose log is found damaged when somebody asks for it, stays: what is good of it can be
+// read, and it goes on once its log is whole, or is one that this node can read. A command that was refused meanwhile acts when it comes again
+// under its id, once.
+func TestParkedIsDamaged(t *testing.T) {
+	oneNode(t, func(t *testing.T, a *node) {
+		a.Call(t, fmt.Sprintf(helloAs, "client-me"))
+		id := a.open()
+		a.run(id, "~x~ one")
+		a.run(id, "~y~ two")
+		a.pass(2 * time.Minute)
+		flip := func(r []cluster.Record) []cluster.Record {
+			bad := slices.IndexFunc(r, func(r cluster.Record) bool { return strings.Contains(string(r.Lines), "~y~ two") })
+			r[bad].Lines = slices.Clone(r[bad].Lines)
+			r[bad].Lines[len(r[bad].Lines)-2] ^= 1
+			return r
+		}
+		for _, suffix := range []string{"", ".mark"} {
+			require.NoError(t, a.disk.FS().Remove(copies+"/"+id+".jsonl"+suffix))
+		}
+		a.way.Damage(cluster.SessionID(id), flip)
+		for range 2 {
+			v := a.Call(t, `{"type":"get_messages"`+at(id)+`}`)
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			assert.Contains(t, v.Raw, "~x~ one")
+			assert.NotContains(t, v.Raw, "~y~ two")
+		}
+		said := func() gjson.Result {
+			before := len(a.Lines())
+			a.Line(`{"id":"x-z","type":"prompt","message":"~z~ three"` + at(id) + `}`)
+			a.pass(20 * time.Second)
+			for _, line := range a.Lines()[before:] {
+				if strings.HasPrefix(line, `{"id":"x-z"`) {
+					return gjson.Parse(line)
+				}
+			}
+			return gjson.Result{}
+		}
+		assert.Equal(t, "session_damaged", code(said()))
+		a.way.Damage(cluster.SessionID(id), flip)
+		a.way.Newer(cluster.SessionID(id), true)
+		assert.Equal(t, "upgrade_needed", code(said()))
+		a.way.Newer(cluster.SessionID(id), false)
+		for range 2 {
+			v := said()
+			assert.True(t, v.Get("success").Bool(), v.Raw)
+		}
+		assert.EqualValues(t, 6, a.Call(t, `{"type":"get_state"`+at(id)+`}`).Get("data.messageCount").Int())
+		a.same(id)
+	}, func(c *Config) { c.Sessions.ParkAfter = time.Minute })
+}

@@ -153,6 +153,7 @@ var undone = map[protocol.Code]bool{
 	protocol.CodeOverloaded: true, protocol.CodeInternal: true,
 	// Of a cluster: what the log has of the command is not done twice.
 	protocol.CodeSessionUnavailable: true, protocol.CodeNotHere: true, protocol.CodeNodeLost: true, protocol.CodeNowhere: true,
+	protocol.CodeUpgradeNeeded: true, protocol.CodeSessionDamaged: true,
 }
 
 // done notes an answer that goes to a client, and returns who is to have it instead; the

@@ -87,6 +87,7 @@ var mutants = []mutant{
 	{"who asks for what a newer version has written asks again and again", "actors/relay/relay.go", "case errors.Is(why, cluster.ErrNewer), errors.Is(why, cluster.ErrUpgrade):", "case false:", []string{"./actors", "-run", "TestNewerSession"}},
 	{"a wait that was given up goes on on another node", "actors/core/turn.go", "\tm.endOmitted()\n", "", []string{"./actors", "-run", "TestNodeLostInARetryWait"}},
 	{"the index does not know how far a log went", "actors/session/indexed.go", "text.Seq, text.Sum = k.owned.Mark().Seq, k.owned.Mark().Sum", "", []string{"./actors", "-run", "TestLogWithoutItsEnd"}},
+	{"a command that was refused for a while is refused for ever", "actors/link/ledger.go", "protocol.CodeUpgradeNeeded: true, protocol.CodeSessionDamaged: true,", "", []string{"./actors", "-run", "TestParkedIsDamaged"}},
 	{"nothing of a damaged log can be read", "actors/session/open.go", "if s.readsGood(c, err, true) {", "if false {", []string{"./actors", "-run", "TestDamagedIsRead"}},
 	{"what is good of a damaged log is set aside", "actors/session/kept.go", "at.Seq > 0 && !k.begins(at.Mark)", "at.Seq > 0", []string{"./actors", "-run", "TestDamagedIsRead"}},
 	{"a root without files has tools", "actors/session/task.go", "set.box = toolbox.Own(reg); set.none {", "set.box = toolbox.Own(reg); false {", []string{"./actors", "-run", "TestRootWithoutFiles"}},
