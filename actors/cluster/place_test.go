@@ -51,9 +51,11 @@ func TestPlace(t *testing.T) {
 		if fits == 0 {
 			require.ErrorIs(t, err, cluster.ErrNowhere, seed)
 			for _, n := range nodes {
-				if r, has := n.Roots["code"]; !has || r.Mode != cluster.Pinned {
-					assert.Contains(t, err.Error(), n.Name, seed)
+				says := n.Name
+				if r, has := n.Roots["code"]; has && r.Mode == cluster.Pinned && n.Lives && !n.Draining && want.Root != "" && want.Node != "" && want.Node != n.Name {
+					says = "the root code of the session is on " + want.Node
 				}
+				assert.Contains(t, err.Error(), says, seed)
 			}
 			continue
 		}
