@@ -144,8 +144,8 @@ func (m *Member) perform(ctx context.Context, effect any) (event any, err error)
 		m.cfg.Metrics.Took("troupe_cluster_beat_seconds", time.Since(begun))
 		return Stored(e), nil
 	case Look:
-		n, found, err := m.cfg.Registry.Node(ctx, e.Name)
-		return Looked{e, n, found && err == nil}, nil
+		n, _, err := m.cfg.Registry.Node(ctx, e.Name) // one that has never given a sign of life has no lease either
+		return Looked{e, n, err == nil}, nil
 	case Regained:
 		m.wake()
 	case Dead:

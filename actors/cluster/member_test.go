@@ -93,6 +93,29 @@ func TestOwnerLost(t *testing.T) {
 	})
 }
 
+// TestNeverHeardOf: a session of a node that nobody who lives has ever heard of is not elsewhere for ever: it is claimed as that
+// of a node that has died, behind the same beats.
+func TestNeverHeardOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := clustertest.New(1, 0)
+		_, err := clustertest.Own(t.Context(), engine, session, "z", "z-1", cluster.Mark{})
+		require.NoError(t, err)
+		a, b := join(t, engine, "a", "1"), join(t, engine, "b", "2")
+		settle()
+		begun := time.Now()
+		var n cluster.Node
+		for n.Name != "a" && n.Name != "b" {
+			n, err = b.Where(t.Context(), session)
+			require.NoError(t, err)
+			require.Less(t, time.Since(begun), 3*time.Second, "it is on %s", n.Name)
+			time.Sleep(10 * time.Millisecond)
+		}
+		o := claim(t, a)
+		require.Equal(t, []string{"dead", "z"}, []string{o.Why, o.From})
+		require.Less(t, time.Since(begun), 3*time.Second)
+	})
+}
+
 // TestReleased: a session that was released is claimed at once, by who is placed.
 func TestReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -240,21 +241,84 @@ func TestChain(t *testing.T) {
 		return nil
 	}
 	require.NoError(t, check(func(int, *cluster.Record) bool { return true }))
-	for name, change := range map[string]func(at int, r *cluster.Record) bool{
-		"no claim":       func(at int, _ *cluster.Record) bool { return at != 0 },
-		"a hole":         func(at int, _ *cluster.Record) bool { return at != 2 },
-		"another boot":   func(at int, r *cluster.Record) bool { r.Boot += map[int]string{2: "x"}[at]; return true },
-		"another epoch":  func(at int, r *cluster.Record) bool { r.Epoch += map[int]cluster.Seq{2: 1}[at]; return true },
-		"another number": func(at int, r *cluster.Record) bool { r.N += map[int]uint64{2: 1}[at]; return true },
-		"a changed byte": func(at int, r *cluster.Record) bool {
-			if at == 2 {
-				r.Lines = []byte("twO")
+	// Each is wrong in one thing only, and what is said of it says in which.
+	only := func(at int, change func(r *cluster.Record)) func(int, *cluster.Record) bool {
+		return func(i int, r *cluster.Record) bool {
+			if i == at {
+				change(r)
 			}
 			return true
+		}
+	}
+	type cases = map[string]func(at int, r *cluster.Record) bool
+	for why, of := range map[string]cases{
+		"follows": {
+			"no claim":             func(at int, _ *cluster.Record) bool { return at != 0 },
+			"a hole":               func(at int, _ *cluster.Record) bool { return at != 2 },
+			"behind another place": only(2, func(r *cluster.Record) { r.Prev-- }),
+			"a second beginning":   only(2, func(r *cluster.Record) { r.Prev = 0 }),
+		},
+		"does not grow": {
+			"the same place": only(2, func(r *cluster.Record) { r.Seq = r.Prev }),
+			"a place before": only(2, func(r *cluster.Record) { r.Seq = 1 }),
+		},
+		"has sum": {
+			"a changed byte": only(2, func(r *cluster.Record) { r.Lines = []byte("twO") }),
+			"another sum":    only(2, func(r *cluster.Record) { r.Sum++ }),
+			"a lost byte":    only(3, func(r *cluster.Record) { r.Lines = r.Lines[1:] }),
+		},
+		"is a claim with": {
+			"a claim with an epoch":  only(0, func(r *cluster.Record) { r.Epoch = 7 }),
+			"a claim with a number":  only(0, func(r *cluster.Record) { r.N = 1 }),
+			"lines that are a claim": only(2, func(r *cluster.Record) { r.Kind = cluster.Claim }),
+		},
+		"is not the next of": {
+			"another boot":   only(2, func(r *cluster.Record) { r.Boot = "x" }),
+			"another node":   only(2, func(r *cluster.Record) { r.Node = "x" }),
+			"another epoch":  only(2, func(r *cluster.Record) { r.Epoch++ }),
+			"a number again": only(2, func(r *cluster.Record) { r.N-- }),
+			"a number later": only(2, func(r *cluster.Record) { r.N++ }),
+			"behind a release": func(at int, r *cluster.Record) bool {
+				if at == 2 {
+					r.Kind = cluster.Release
+				}
+				return true
+			},
+			"lines without a claim": only(0, func(r *cluster.Record) { r.Kind, r.N = cluster.Lines, 1 }),
 		},
 	} {
-		require.ErrorIs(t, check(change), cluster.ErrDamaged, name)
+		for name, change := range of {
+			err := check(change)
+			require.ErrorIs(t, err, cluster.ErrDamaged, name)
+			require.ErrorContains(t, err, why, name)
+		}
 	}
+}
+
+// TestKeys: the newest commands of a session are known, each with its record, and no more are kept than that takes.
+func TestKeys(t *testing.T) {
+	const newest, most = 1024, 1024 + 256
+	var k cluster.Keys
+	for i := range 5000 {
+		k.Add(cluster.Seq(2*i+1), []string{fmt.Sprint("c/", i), fmt.Sprint("d/", i)})
+		require.LessOrEqual(t, len(k.Of), most)
+		require.Len(t, k.Seqs, len(k.Of))
+		if i%500 == 499 {
+			for back := range min(newest/2, i+1) {
+				require.Equal(t, cluster.Seq(2*(i-back)+1), k.Find(fmt.Sprint("c/", i-back)), "%d of %d", back, i)
+				require.Equal(t, cluster.Seq(2*(i-back)+1), k.Find(fmt.Sprint("d/", i-back)), "%d of %d", back, i)
+			}
+			require.Zero(t, k.Find(fmt.Sprint("c/", i-most)), "the oldest go first")
+			require.Zero(t, k.Find("c/"))
+		}
+	}
+	k.Add(20_001, []string{"c/4999"})
+	require.EqualValues(t, 20_001, k.Find("c/4999"), "the last record of a key")
+	text, err := json.Marshal(k)
+	require.NoError(t, err)
+	var again cluster.Keys
+	require.NoError(t, json.Unmarshal(text, &again))
+	require.Equal(t, k, again)
 }
 
 func TestSuite_memory(t *testing.T) {

@@ -26,9 +26,10 @@ var (
 	members  = []string{"./actors/cluster", "-run", "TestReleased|TestOwnerLost|TestLease"}
 	led      = []string{"./actors/cluster", "./actors", "-run", "TestLed|TestSwitched|TestHandleOf|TestNodeLostWhileReplacing|TestOpenedByItself"}
 	beats    = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
-	engines  = []string{"./actors/cluster/jetstream", "./actors/cluster/postgres", "-run", "TestSettings|TestOld|TestInit|TestCredentials"}
+	engines  = []string{"./actors/cluster/jetstream", "./actors/cluster/postgres", "-run", "TestSettings|TestOld|TestInit|TestCredentials|TestExpected"}
 	watched  = []string{"./actors/cluster", "-run", "TestWatched|TestMetrics"}
 	options  = []string{"./cmd/troupe", "-run", "TestCluster|TestReady|TestFed"}
+	chains   = []string{"./actors/cluster", "-run", "TestChain|TestKeys|TestNeverHeardOf"}
 	configs  = []string{"./store/config"}
 	models   = []string{"./providers/registry", "./providers/wire"}
 	logins   = []string{"./providers/auth"}
@@ -367,6 +368,15 @@ var mutants = []mutant{
 	{"the file wins over a flag", "cmd/troupe/cluster.go", "case flag.IsZero():", "case flag.IsZero() || !field.IsZero():", options},
 	{"a node without a lease takes clients", "cmd/troupe/cluster.go", "return now-time.Duration(n.leased.Load())*time.Millisecond < readyAfter", "return true", options},
 	{"commands of a node that is cut off run on", "cmd/troupe/cluster.go", "if _, leased := n.member.Lease(); leased {\n\t\t\tguard", "if _, leased := n.member.Lease(); leased || true {\n\t\t\tguard", options},
+	{"a session of a node that nobody knows is elsewhere for ever", "actors/cluster/member.go", "return Seen{Node: Node{Name: name}, Late: true}", "return Seen{Node: Node{Name: name}}", chains},
+	{"all commands of a session are kept", "actors/cluster/owned.go", "over > mostKeys/4 {", "over > 1<<30 {", chains},
+	{"the newest commands of a session are forgotten", "actors/cluster/owned.go", "append([][16]byte(nil), k.Of[over:]...)", "append([][16]byte(nil), k.Of[:len(k.Of)-over]...)", chains},
+	{"a record behind another place is the next", "actors/cluster/chain.go", "case r.Prev != m.Seq:", "case r.Prev < m.Seq && r.Prev == 0:", chains},
+	{"a log need not grow", "actors/cluster/chain.go", "case r.Seq <= m.Seq:", "case false:", chains},
+	{"lines behind a release are read", "actors/cluster/chain.go", "(!m.Owned || r.Epoch", "(r.Epoch", chains},
+	{"another node writes behind a claim", "actors/cluster/chain.go", " || r.Node != m.Node", "", chains},
+	{"JetStream stores an append behind any record", "actors/cluster/jetstream/engine.go", "\theader[\"Nats-Expected-Last-Subject-Sequence\"] = []string{fmt.Sprint(after)}\n", "", engines},
+	{"PostgreSQL stores an append behind any record", "actors/cluster/postgres/engine.go", "key(id), after, slices.Concat(top", "key(id), 0*after, slices.Concat(top", engines},
 	{"a shorter log than known is claimed", "actors/cluster/writer.go", "tail.Seq > known.Seq || known.Seq == 0:", "tail.Seq != known.Seq || known.Seq == 0:", cluster},
 	{"another log than known is claimed", "actors/cluster/writer.go", "case tail.Seq == known.Seq && tail.Sum != known.Sum:", "case false:", cluster},
 	{"parts that nothing has ended are entries", "actors/cluster/chain.go", "case r.Kind == Claim:\n\t\t\t\tparts = nil", "case r.Kind == Claim:", cluster},

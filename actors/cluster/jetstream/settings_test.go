@@ -34,7 +34,7 @@ type stub struct {
 	servers []string // what each says to the system account
 
 	mu    sync.Mutex
-	asked []string
+	asked []string // subjects, of what is stored with its header
 }
 
 func newStub() *stub {
@@ -104,6 +104,9 @@ func (s *stub) serve(c net.Conn) {
 					sid = sids[subject]
 				}
 			}
+			s.mu.Lock()
+			s.asked = append(s.asked, word[1]+"\n"+string(body[:head]))
+			s.mu.Unlock()
 			for _, answer := range s.answers(word[1], body[head:size]) {
 				if status, is := strings.CutPrefix(answer, "status "); is {
 					header := "NATS/1.0 " + status + "\r\n\r\n"
@@ -119,11 +122,12 @@ func (s *stub) serve(c net.Conn) {
 func (s *stub) answers(subject string, body []byte) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = append(s.asked, subject)
 	what, name, _ := strings.Cut(strings.TrimPrefix(subject, "$JS.API."), ".")
 	switch {
 	case subject == "$SYS.REQ.SERVER.PING.JSZ":
 		return s.servers
+	case strings.HasPrefix(subject, "t.log."), strings.HasPrefix(subject, "t.node."):
+		return []string{`{"stream":"LOG0","seq":12}`}
 	case subject == "t.meta":
 		return []string{`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence"}}`}
 	case what == "DIRECT":
@@ -363,4 +367,30 @@ func TestHeaders(t *testing.T) {
 	_, err = record(9, h, good.Lines)
 	require.ErrorIs(t, err, cluster.ErrNewer)
 	require.NotErrorIs(t, err, cluster.ErrDamaged)
+}
+
+// TestExpected: whatever is stored names the stream and the record that it follows, a claim and a sign of life, too: that
+// is the fence.
+func TestExpected(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	url := s.start(t)
+	e, err := Open(t.Context(), Config{URL: url, System: url})
+	require.NoError(t, err)
+	defer e.Close()
+	stored := func() (subject, header string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		subject, header, _ = strings.Cut(s.asked[len(s.asked)-1], "\n")
+		return subject, header
+	}
+	for _, r := range []cluster.Record{{Kind: cluster.Claim}, {Kind: cluster.Claim, Prev: 7}, {Kind: cluster.Lines, Prev: 8, Epoch: 8, N: 1}, {Kind: cluster.Release, Prev: 9, Epoch: 8, N: 2}} {
+		seq, err := e.Append(t.Context(), "session-1", r.Prev, r)
+		require.NoError(t, err)
+		require.EqualValues(t, 12, seq)
+		subject, header := stored()
+		require.True(t, strings.HasPrefix(subject, "t.log.") && strings.HasSuffix(subject, ".session-1"), subject)
+		require.Contains(t, header, fmt.Sprintf("Nats-Expected-Last-Subject-Sequence: %d\r\n", r.Prev))
+		require.Contains(t, header, "Nats-Expected-Stream: LOG"+subject[len("t.log."):len("t.log.")+1]+"\r\n")
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +27,7 @@ type stub struct {
 
 	mu     sync.Mutex
 	params map[string]string // of the last connection
+	bound  [][]byte          // the parameters of the last statement
 }
 
 func (s *stub) start(t *testing.T) string {
@@ -68,8 +71,17 @@ func (s *stub) serve(c net.Conn) {
 			b.Send(ready)
 		case *pgproto3.Parse:
 			sql = m.Query
+		case *pgproto3.Bind:
+			s.mu.Lock()
+			s.bound = nil
+			for _, p := range m.Parameters {
+				s.bound = append(s.bound, slices.Clone(p))
+			}
+			s.mu.Unlock()
 		case *pgproto3.Sync:
 			switch {
+			case strings.Contains(sql, "troupe.put"):
+				s.row(b, []string{"12"})
 			case s.refuses != "":
 				b.Send(&pgproto3.ErrorResponse{Severity: "ERROR", Code: s.refuses, Message: "no"})
 			case strings.Contains(sql, "current_setting('fsync')"):
@@ -178,5 +190,23 @@ func TestRecord(t *testing.T) {
 	} {
 		_, err := record([][]byte{[]byte("7"), []byte(text)})
 		require.ErrorIs(t, err, want, text)
+	}
+}
+
+// TestExpected: whatever is appended names the record that it follows, a claim, too: that is the fence.
+func TestExpected(t *testing.T) {
+	t.Parallel()
+	s := &stub{settings: []string{"on", "on", "b", "1"}}
+	e, err := Open(t.Context(), Config{URL: s.start(t)})
+	require.NoError(t, err)
+	defer e.Close()
+	for _, r := range []cluster.Record{{Kind: cluster.Claim}, {Kind: cluster.Claim, Prev: 7}, {Kind: cluster.Lines, Prev: 8, Epoch: 8, N: 1}} {
+		seq, err := e.Append(t.Context(), "session-1", r.Prev, r)
+		require.NoError(t, err)
+		require.EqualValues(t, 12, seq)
+		s.mu.Lock()
+		require.Len(t, s.bound, 3)
+		require.Equal(t, []string{"session-1", strconv.Itoa(int(r.Prev))}, []string{string(s.bound[0]), string(s.bound[1])})
+		s.mu.Unlock()
 	}
 }
