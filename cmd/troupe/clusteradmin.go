@@ -333,7 +333,7 @@ func checkLog(ctx context.Context, e cluster.Engine, id cluster.SessionID, every
 		}
 	}
 	switch {
-	case last.Seq == 0 && known.Seq == 0:
+	case last.Seq == 0 && known.Seq == 0 && !slices.ContainsFunc(copies, func(c logCopy) bool { return c.Err != nil }):
 		return fmt.Errorf("%w: %s", cluster.ErrNoSession, id)
 	case last.Seq < known.Seq:
 		err = fmt.Errorf("%s: its last record is %d, and %d is known: its end is lost", id, last.Seq, known.Seq)

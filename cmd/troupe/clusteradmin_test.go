@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -56,6 +57,15 @@ func (e oneServer) Sources() []cluster.Source {
 	return []cluster.Source{from}
 }
 
+// awayServer is one that cannot be read.
+type awayServer struct{ cluster.Engine }
+
+func (awayServer) Sources() []cluster.Source {
+	return []cluster.Source{{Name: "away", Server: true, Read: func(context.Context, cluster.SessionID, cluster.Seq, cluster.Seq, func(cluster.Record) error) error {
+		return cluster.ErrUnavailable
+	}}}
+}
+
 // TestCheckLog: a log that has lost its end on all servers is not whole: the index says how far it went.
 func TestCheckLog(t *testing.T) {
 	engine, id := clustertest.New(1, 0), cluster.SessionID("session-1")
@@ -68,6 +78,7 @@ func TestCheckLog(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, checkLog(t.Context(), e, id, false), "one of which the index knows nothing")
+	assert.ErrorIs(t, checkLog(t.Context(), awayServer{engine}, id, false), cluster.ErrUnavailable, "not that there is none")
 	at := w.Mark()
 	says := func(seq cluster.Seq, sum uint64) {
 		require.NoError(t, engine.SetIndex(t.Context(), id, fmt.Appendf(nil, `{"id":"session-1","seq":%d,"sum":%d}`, seq, sum)))

@@ -236,12 +236,16 @@ func (e *Engine) publish(ctx context.Context, stream, subject string, after uint
 func (e *Engine) servers() []string { return addresses(e.cfg.URL, e.nc.DiscoveredServers()) }
 
 // addresses are those that were configured, and those that servers have told of: these without the user
-// that they are spoken to as, which is that of the first.
+// that they are spoken to as, which is that of the first, as the scheme is where there is none.
 func addresses(configured string, told []string) (list []string) {
 	var user *url.Userinfo
 	known := map[string]bool{}
+	scheme, _, _ := strings.Cut(configured, "://")
 	for _, address := range append(strings.Split(configured, ","), told...) {
-		u, err := url.Parse(strings.TrimSpace(address))
+		if address = strings.TrimSpace(address); !strings.Contains(address, "://") {
+			address = scheme + "://" + address
+		}
+		u, err := url.Parse(address)
 		if err != nil || u.Host == "" || known[u.Host] {
 			continue
 		}
