@@ -607,3 +607,23 @@ func TestParkedIsDamaged(t *testing.T) {
 		a.same(id)
 	}, func(c *Config) { c.Sessions.ParkAfter = time.Minute })
 }
+
+// TestNotTakenIn: a file that the cluster cannot open is left as it is, for pi and for the cluster once its directory is there.
+func TestNotTakenIn(t *testing.T) {
+	oneNode(t, func(t *testing.T, a *node) {
+		file := []byte(`{"type":"session","version":3,"id":"0198c0de-0000-7000-8000-000000000001","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/not/there"}` + "\n")
+		require.NoError(t, a.disk.Mem().MkdirAll("/sessions"))
+		a.disk.Mem().WriteFile("/sessions/x.jsonl", file)
+		for range 2 {
+			v := a.Call(t, `{"type":"open_session","sessionPath":"/sessions/x.jsonl"}`)
+			assert.Equal(t, "cwd_missing", code(v), v.Raw)
+		}
+		s := a.open()
+		v := a.Call(t, `{"type":"switch_session","sessionPath":"/sessions/x.jsonl"`+at(s)+`}`)
+		assert.Equal(t, "cwd_missing", code(v), v.Raw)
+		assert.Equal(t, string(file), string(a.disk.Mem().ReadFile("/sessions/x.jsonl")))
+		v = a.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":"/sessions/x.jsonl","cwd":%q}`, emptyDir))
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		assert.Equal(t, "0198c0de-0000-7000-8000-000000000001", v.Get("data.sessionId").Str)
+	})
+}

@@ -591,6 +591,7 @@ func TestTakenIn(t *testing.T) {
 		id := v.Get("data.state.sessionId").Str
 		assert.Equal(t, string(was), a.lines(id)[:len(was)])
 		handle := v.Get("data.sessionId").Str
+		assert.Equal(t, id, handle, "as it is called on every node")
 		a.run(handle, "~b~ two")
 		a.same(id)
 		assert.Equal(t, "session_moved", code(a.Call(t, open)))
@@ -666,7 +667,11 @@ func TestExportOnClose(t *testing.T) {
 			return list
 		}
 		closeIt(handle)
+		closeIt(n.open()) // nothing was said in it
 		require.Len(t, exports(), 1)
+		parts, err := n.disk.FS().ReadDir("/exports")
+		require.NoError(t, err)
+		assert.Len(t, parts, 1)
 		path := exports()[0]
 		assert.Equal(t, n.lines(id), string(n.disk.Mem().ReadFile(path)))
 		assert.Regexp(t, `^/exports/--.*--/[^/]*_`+id+`\.jsonl$`, path)
@@ -682,5 +687,8 @@ func TestExportOnClose(t *testing.T) {
 		n.run(handle, "~c~ three")
 		closeIt(handle)
 		assert.Equal(t, string(other), string(n.disk.Mem().ReadFile(path)), "it has gone on by itself")
+		parts, err = n.disk.FS().ReadDir("/exports")
+		require.NoError(t, err)
+		assert.Len(t, parts, 1)
 	}, func(c *Config) { c.Sessions.Cluster.Export = "/exports" })
 }

@@ -438,6 +438,16 @@ func readHeader(fsys FS, path string, size int64) (h protocol.Header, ok bool, e
 	return headerOf(f, size)
 }
 
+// ReadHeader reads the header of a session file, and nothing else of it. It reports false for a file that has none, or
+// cannot be read.
+func ReadHeader(fsys FS, path string) (h protocol.Header, ok bool) {
+	st, err := fsys.Stat(path)
+	if err == nil && st.Mode().IsRegular() {
+		h, ok, err = readHeader(fsys, path, st.Size())
+	}
+	return h, ok && err == nil
+}
+
 // IsSession says whether a file is a session: whether it has a session's
 // header. A name that leads nowhere is none.
 func IsSession(fsys FS, path string) (bool, error) {

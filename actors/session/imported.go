@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"time"
 
 	"troupe/actors/link"
@@ -23,9 +24,9 @@ func movedFrom(log *store.Log) *protocol.Error {
 
 // takeIn copies the session of a file into the cluster, notes that in the file, and opens it there. The file
 // is one that pi has written, or troupe without the cluster.
-func (h *Shared) takeIn(path string, header protocol.Header, create bool) (*store.Log, *protocol.Error) {
+func (h *Shared) takeIn(path string, header protocol.Header, how asFile) (*store.Log, *protocol.Error) {
 	old, err := store.OpenLog(h.fs(), path, h.logOptions())
-	if errors.Is(err, store.ErrEmpty) || create && errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, store.ErrEmpty) || how.create && errors.Is(err, fs.ErrNotExist) {
 		return h.openKept(link.OpenSpec{ID: header.ID, Cwd: header.Cwd, Parent: header.ParentSession}, bySelf)
 	}
 	if err != nil {
@@ -42,9 +43,14 @@ func (h *Shared) takeIn(path string, header protocol.Header, create bool) (*stor
 	if len(st.Queue) > 0 && !h.ownFile(path) { // whoever has queued it, the cluster would deliver it
 		return nil, protocol.CodeInvalidFile.Errorf("Session file has queued input, and is in none of the user's session directories: %s", path)
 	}
+	if cwd := old.Header().Cwd; !how.elsewhere && filepath.IsAbs(cwd) {
+		if err := checkCwd(cwd); err != nil { // nobody could open it, and the file would be the cluster's
+			return nil, err
+		}
+	}
 	id := old.Header().ID
 	if store.CheckSessionID(id) != nil {
-		id = store.NewSessionID(time.Now().UnixMilli())
+		id = header.ID
 	}
 	k := h.keep(id, h.Cluster.wants(link.OpenSpec{}.Wants, old.Header().Cwd))
 	err = old.View().Text(k.Commit)

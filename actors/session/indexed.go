@@ -246,15 +246,20 @@ func Export(ctx context.Context, log cluster.Log, fsys store.FS, id, path string
 	if err != nil {
 		return err
 	}
+	size := 0
 	_, err = cluster.Load(ctx, log, cluster.SessionID(id), cluster.Mark{}, tail.Seq, func(r cluster.Record) error {
 		if r.Kind != cluster.Lines {
 			return nil
 		}
-		_, err := f.Write(r.Lines)
+		n, err := f.Write(r.Lines)
+		size += n
 		return err
 	})
 	if closed := f.Close(); err == nil {
 		err = closed
+	}
+	if err == nil && size == 0 { // it was claimed, and nothing was said
+		err = cluster.ErrNoSession
 	}
 	return err
 }
@@ -287,6 +292,9 @@ func exportInto(ctx context.Context, log cluster.Log, fsys store.FS, id, dir str
 	err := Export(ctx, log, fsys, id, part)
 	if err == nil {
 		_, err = store.PlaceExport(fsys, part, dir)
+	}
+	if err != nil {
+		_ = fsys.Remove(part)
 	}
 	return err
 }

@@ -297,7 +297,7 @@ func (l *loader) existing() (*store.Log, *protocol.Error) {
 		return l.spec.Log, nil
 	case l.spec.Path != "":
 		header := store.NewHeader(l.spec.ID, l.spec.Cwd, l.spec.Parent, time.Now().UnixMilli())
-		return l.shared.openPath(l.spec.Path, header, false)
+		return l.shared.openPath(l.spec.Path, header, asFile{elsewhere: l.spec.CwdSet})
 	case l.shared.Cluster != nil && l.spec.ID != "" && !l.spec.Memory && l.spec.Child == nil:
 		return l.shared.openKept(l.spec, byHandle)
 	}
@@ -409,21 +409,27 @@ func cwdOf(log *store.Log) string {
 // one that cannot be opened is a failure to start.
 func OpenSession(shared *Shared, path string) (*store.Log, error) {
 	header := store.NewHeader(shared.Default.ID, shared.Default.Cwd, shared.Default.Parent, time.Now().UnixMilli())
-	log, err := shared.openPath(path, header, true)
+	log, err := shared.openPath(path, header, asFile{create: true, elsewhere: shared.Default.CwdSet})
 	if err != nil {
 		return nil, err
 	}
 	return log, nil
 }
 
+// asFile is how a session file is opened.
+type asFile struct {
+	create    bool // one that is not there becomes a new session
+	elsewhere bool // the session is to work in another directory than it says
+}
+
 // openPath opens a session file. An empty file, and with create a missing one,
 // becomes a new session with the given header.
-func (h *Shared) openPath(path string, header protocol.Header, create bool) (*store.Log, *protocol.Error) {
+func (h *Shared) openPath(path string, header protocol.Header, how asFile) (*store.Log, *protocol.Error) {
 	if id := h.Cluster.idOf(path); id != "" {
 		return h.openKept(link.OpenSpec{ID: id, Claim: true}, bySelf)
 	}
 	if h.Cluster != nil {
-		return h.takeIn(path, header, create)
+		return h.takeIn(path, header, how)
 	}
 	fsys, options := h.fs(), h.logOptions()
 	log, err := store.OpenLog(fsys, path, options)
@@ -434,7 +440,7 @@ func (h *Shared) openPath(path string, header protocol.Header, create bool) (*st
 			return nil, err
 		}
 		return log, nil
-	case errors.Is(err, store.ErrEmpty) || create && errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, store.ErrEmpty) || how.create && errors.Is(err, fs.ErrNotExist):
 		return store.NewLog(fsys, path, header, options), nil
 	}
 	return nil, openError(path, err)

@@ -64,6 +64,8 @@ func (s *sessions) Receive(c actor.Context) {
 		s.watchNodes(c)
 	case link.SpawnSession:
 		s.spawn(c, m)
+	case fileNamed:
+		s.spawnNamed(c, m)
 	case nodeDied:
 		s.nodeDied(c, m.name)
 	case orphans:
@@ -257,7 +259,44 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 			"Too many open sessions: the limit is %d", s.shared.MaxSessions)})
 		return
 	}
-	handle := s.newHandle(&m.Spec)
+	if cl := s.shared.Cluster; cl != nil && m.Spec.Path != "" && m.Spec.ID == "" && m.Spec.Log == nil && cl.idOf(m.Spec.Path) == "" {
+		s.nameFile(c, m)
+		return
+	}
+	s.spawnAs(c, m, s.newHandle(&m.Spec))
+}
+
+// fileNamed is a session to be made of a file that the cluster takes in: the file says what it is called on all nodes.
+type fileNamed struct {
+	link.SpawnSession
+	id string
+}
+
+// nameFile looks what a file says, off the actor's goroutine.
+func (s *sessions) nameFile(c actor.Context, m link.SpawnSession) {
+	fsys := s.shared.fs()
+	kernel.Background(c, func() any {
+		h, ok := store.ReadHeader(fsys, m.Spec.Path)
+		if !ok || store.CheckSessionID(h.ID) != nil {
+			h.ID = store.NewSessionID(time.Now().UnixMilli())
+		}
+		return fileNamed{m, h.ID}
+	})
+}
+
+// spawnNamed makes it. Where its session is open here its file is that of another one, which is refused.
+func (s *sessions) spawnNamed(c actor.Context, m fileNamed) {
+	handle := m.id
+	if s.table[handle] != nil || s.over[handle] != nil {
+		handle = s.numbered()
+	} else {
+		m.Spec.ID = handle
+	}
+	s.spawnAs(c, m.SpawnSession, handle)
+}
+
+// spawnAs makes a session with a handle, or finds the one that has it.
+func (s *sessions) spawnAs(c actor.Context, m link.SpawnSession, handle string) {
 	if last := s.over[handle]; last != nil { // the actor of its last life here has the name still
 		last.waits = append(last.waits, m)
 		return
@@ -320,6 +359,10 @@ func (s *sessions) newHandle(spec *link.OpenSpec) string {
 			return id
 		}
 	}
+	return s.numbered()
+}
+
+func (s *sessions) numbered() string {
 	s.made++
 	return "s" + strconv.Itoa(s.made)
 }

@@ -47,16 +47,24 @@ type brought struct {
 	permissions *policy.Set
 }
 
+// checkCwd says why a session cannot work in a directory.
+func checkCwd(cwd string) *protocol.Error {
+	if !filepath.IsAbs(cwd) { // trust and grants are those of a directory, whoever asks from wherever
+		return protocol.CodeCwdMissing.Errorf("Working directory is not absolute: %s", cwd)
+	}
+	if st, err := os.Stat(cwd); err != nil || !st.IsDir() {
+		return protocol.CodeCwdMissing.Errorf("Working directory does not exist: %s", cwd)
+	}
+	return nil
+}
+
 // newWorkspace reads what a session needs to know before it can begin. Broken
 // files are named in the log and left out; only what the caller asked for and
 // cannot have is an error.
 func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, procs *tools.Procs) (*workspace, *protocol.Error) {
 	cwd := spec.Cwd
-	if !filepath.IsAbs(cwd) { // trust and grants are those of a directory, whoever asks from wherever
-		return nil, protocol.CodeCwdMissing.Errorf("Working directory is not absolute: %s", cwd)
-	}
-	if st, err := os.Stat(cwd); err != nil || !st.IsDir() {
-		return nil, protocol.CodeCwdMissing.Errorf("Working directory does not exist: %s", cwd)
+	if err := checkCwd(cwd); err != nil {
+		return nil, err
 	}
 	files, dirs, problems, err := shared.loadSettings(cwd, rules, spec.Settings, spec.Child)
 	if err != nil {
