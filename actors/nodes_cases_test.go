@@ -627,3 +627,172 @@ func TestNotTakenIn(t *testing.T) {
 		assert.Equal(t, "0198c0de-0000-7000-8000-000000000001", v.Get("data.sessionId").Str)
 	})
 }
+
+// openIn opens a session in a directory that every node has, on one of them.
+func (c *node) openIn(cwd, name, client string) string {
+	c.t.Helper()
+	root, _, _ := strings.Cut(cwd, ":")
+	for i := len(c.Lines()); ; i++ {
+		command := fmt.Sprintf("open-%s-%d", name, i)
+		at, err := c.member.Place(cluster.NewSessionID(client, command), cluster.Wants{Root: root})
+		require.NoError(c.t, err)
+		if at.Name != name {
+			continue
+		}
+		c.Line(fmt.Sprintf(`{"id":%q,"type":"open_session","cwd":%q,"retain":true}`, command, cwd))
+		v := c.wait(command)
+		require.True(c.t, v.Get("success").Bool(), v.Raw)
+		return v.Get("data.sessionId").Str
+	}
+}
+
+// removable is a directory of a session, and what it is called on every node.
+func removable(t *testing.T) (dir, cwd string) {
+	require.NoError(t, os.MkdirAll(dirs(), 0o700))
+	dir, err := os.MkdirTemp(dirs(), "")
+	require.NoError(t, err)
+	return dir, "d:" + filepath.Base(dir)
+}
+
+// TestMoveWithoutADirectory: a session whose directory was removed works on where it is: it is not given to a node that does not have
+// the directory either. Once it is closed nobody can open it, and what it has said can be read at any node, also by who has not attached.
+func TestMoveWithoutADirectory(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		dir, cwd := removable(t)
+		_, _, nodes := nodesOf(t, "a", "b", "c")
+		c := through(nodes[0], "client-one", "")
+		s := c.openIn(cwd, "b", "client-one")
+		c.run(s, "~x~ one")
+		require.NoError(t, os.Remove(dir))
+		for i, to := range []string{"a", "c"} {
+			v := c.Call(t, `{"type":"move_session","node":"`+to+`"`+at(s)+`}`)
+			assert.Equal(t, "cwd_missing", code(v), v.Raw)
+			c.run(s, fmt.Sprintf("~y~ still here %d", i))
+			assert.Contains(t, nodes[0].lines(s), fmt.Sprintf("part 0 for ~y~ still here %d", i))
+		}
+		assert.Empty(t, c.Events(s, "session_moved"))
+		require.True(t, nodes[1].member.Has(cluster.SessionID(s)))
+		require.True(t, c.Call(t, `{"type":"close_session"`+at(s)+`}`).Get("success").Bool())
+		for i, n := range nodes {
+			other := through(n, fmt.Sprint("client-", i), "")
+			other.reads(s)
+			v := other.Call(t, `{"type":"attach"`+at(s)+`}`)
+			assert.Equal(t, "cwd_missing", code(v), v.Raw)
+			other.reads(s)
+			require.NoError(t, other.leave())
+		}
+		require.NoError(t, c.leave())
+		for _, n := range nodes {
+			n.end()
+		}
+	})
+}
+
+// TestMovedInVain: a session that was given to a node on which it cannot be opened after all goes back to the one that had it: its clients
+// are led there and back, and it goes on.
+func TestMovedInVain(t *testing.T) {
+	for _, features := range []string{`["deltaUpdates"]`, `["seq","deltaUpdates"]`} {
+		t.Run(features, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				for _, name := range []string{"a", "b"} { // c has lost it
+					require.NoError(t, os.MkdirAll(filepath.Join(noFiles, name), 0o700))
+				}
+				_, _, nodes := nodesOf(t, "a", "b", "c")
+				var clients []*node
+				for i, n := range nodes {
+					clients = append(clients, through(n, fmt.Sprint("client-", i), `,"features":`+features))
+				}
+				s := clients[0].openIn("n:", "b", "client-0")
+				for _, c := range clients[1:] {
+					require.True(t, c.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
+				}
+				clients[0].run(s, "~x~ one")
+				clients[0].Call(t, `{"type":"move_session","node":"c"`+at(s)+`}`)
+				clients[0].pass(5 * time.Second)
+				require.True(t, nodes[1].member.Has(cluster.SessionID(s)))
+				for i, c := range clients {
+					moved := c.Events(s, "session_moved")
+					require.NotEmpty(t, moved)
+					assert.LessOrEqual(t, len(moved), 2, c.Kinds(s))
+					assert.Equal(t, "b", moved[len(moved)-1].Get("to").Str, moved)
+					if strings.Contains(features, "seq") {
+						require.True(t, c.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
+					}
+					c.run(s, fmt.Sprintf("~y~ more %d", i))
+					kinds := c.Kinds(s)
+					assert.Equal(t, "agent_settled", kinds[len(kinds)-1])
+				}
+				for _, c := range clients {
+					require.NoError(t, c.leave())
+				}
+				for _, n := range nodes {
+					n.end()
+				}
+			})
+		})
+	}
+}
+
+// TestNobodyHasTheRoot: what a session has said whose root no node has that lives can be read at once.
+func TestNobodyHasTheRoot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b")
+		c := through(nodes[0], "client-one", "")
+		s := c.openIn("only-b:", "b", "client-one")
+		c.run(s, "~x~ one")
+		w.lose("b")
+		other := through(nodes[0], "client-two", "")
+		other.pass(2 * time.Second)
+		other.reads(s)
+		for _, c := range []*node{c, other} {
+			require.NoError(t, c.leave())
+		}
+		nodes[0].end()
+	})
+}
+
+// TestLostWithoutADirectory: a session whose directory was removed, and whose node is lost then, can be opened nowhere: its clients hear that
+// what they saw begin has ended, nobody tries again and again, and what it has said can be read.
+func TestLostWithoutADirectory(t *testing.T) {
+	for _, next := range []string{"a", "c"} { // the node of the client, or another one
+		t.Run(next, func(t *testing.T) { lostWithoutADirectory(t, next) })
+	}
+}
+
+func lostWithoutADirectory(t *testing.T, heir string) {
+	bubble(t, func(t *testing.T) {
+		dir, cwd := removable(t)
+		w, _, nodes := nodesOf(t, "a", "b", "c")
+		c, s := through(nodes[0], "client-one", ""), ""
+		for { // one that belongs there when b is lost
+			s = c.openIn(cwd, "b", "client-one")
+			next, err := cluster.Place(cluster.SessionID(s), cluster.Wants{Root: "d"}, slices.DeleteFunc(c.member.Seen(), func(n cluster.Seen) bool { return n.Name == "b" }))
+			require.NoError(t, err)
+			if next.Name == heir {
+				break
+			}
+			c.Call(t, `{"type":"close_session"`+at(s)+`}`)
+		}
+		c.run(s, "~w~ one")
+		c.Say(s, "prompt", "~x~ pace=500 parts=40")
+		c.pass(3 * time.Second)
+		require.NoError(t, os.Remove(dir))
+		w.lose("b")
+		c.pass(time.Minute)
+		settled := c.Events(s, "agent_settled")
+		require.Len(t, settled, 2, c.Kinds(s))
+		assert.Equal(t, "interrupted", settled[1].Get("outcome").Str)
+		open, _ := c.unended(s)
+		assert.Empty(t, open, c.Kinds(s))
+		tail, err := nodes[0].way.Tail(t.Context(), cluster.SessionID(s))
+		require.NoError(t, err)
+		c.pass(time.Minute)
+		still, err := nodes[0].way.Tail(t.Context(), cluster.SessionID(s))
+		require.NoError(t, err)
+		assert.Equal(t, tail.Seq, still.Seq)
+		c.reads(s)
+		require.NoError(t, c.leave())
+		nodes[0].end()
+		nodes[2].end()
+	})
+}

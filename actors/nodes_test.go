@@ -32,12 +32,16 @@ type node struct {
 
 const copies = "/copies"
 
-// everywhere is the roots of a node: sessions in w may be on any, and those in n have no files.
+// everywhere is the roots of a node: sessions in w and d may be on any, those in n have no files, and only the node has the last one.
 func everywhere(name string) map[string]cluster.Root {
 	return map[string]cluster.Root{
 		"w": {Path: emptyDir, Mode: cluster.Shared}, "g": {Path: "/roots/g", Mode: cluster.Git}, "n": {Path: filepath.Join(noFiles, name), Mode: cluster.None},
+		"d": {Path: dirs(), Mode: cluster.Shared}, "only-" + name: {Path: emptyDir, Mode: cluster.Shared},
 	}
 }
+
+// dirs is where directories are that tests remove.
+func dirs() string { return filepath.Join(filepath.Dir(emptyDir), "dirs") }
 
 // oneNode runs a test in fake time with a node that is a cluster by itself, and ends it.
 func oneNode(t *testing.T, test func(t *testing.T, n *node), changes ...func(*Config)) {

@@ -243,7 +243,7 @@ func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
 	if err != nil {
 		return Node{}, err
 	}
-	if heir := m.heir(tail, w); heir != "" {
+	if heir, _ := m.heir(tail, w); heir != "" {
 		return m.seen(heir).Node, nil
 	}
 	n, err := m.Place(id, w)
@@ -310,12 +310,12 @@ func (m *Member) States() map[string]int {
 	return states
 }
 
-// heir is the node that a session was given to and that can have it; "" if it belongs where its wants say.
-func (m *Member) heir(tail Record, w Wants) string {
-	if to := tail.about().To; to != "" && m.Take(to, w) == nil {
-		return to
+// heir is the node that a session was given to, or given back to, and that can have it; "" if it belongs where its wants say.
+func (m *Member) heir(tail Record, w Wants) (name string, back bool) {
+	if of := tail.about(); of.To != "" && m.Take(of.To, w) == nil {
+		return of.To, of.Back
 	}
-	return ""
+	return "", false
 }
 
 // Take says why a node cannot have a session that wants something, nil if it can.
@@ -458,7 +458,8 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 		}
 		self := Seen{Node: m.self(0), Lives: true}
 		self.Draining = false // who is asked to take it knows that
-		if heir := m.heir(tail, w); heir != "" && heir != m.cfg.Self.Name {
+		heir, back := m.heir(tail, w)
+		if heir != "" && heir != m.cfg.Self.Name {
 			return nil, &ElsewhereError{heir}
 		}
 		if lacks := w.lacks(self); lacks != "" && tail.Lead() == nil { // else it is another one that is to be here
@@ -472,7 +473,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 		case err != nil:
 			return nil, err
 		}
-		o := &Owned{Writer: writer, member: m, lease: lease, Why: why, From: tail.Node, Wants: w, Lead: tail.Lead()}
+		o := &Owned{Writer: writer, member: m, lease: lease, Why: why, From: tail.Node, Given: heir != "" && !back, Wants: w, Lead: tail.Lead()}
 		m.cfg.Metrics.Count(fmt.Sprintf("troupe_cluster_claims_total{why=%q}", why), 1)
 		m.said("session claimed", "session", id, "epoch", writer.Epoch(), "why", why, "from", o.From)
 		return o, nil

@@ -15,6 +15,7 @@ type Owned struct {
 
 	Wants Wants  // of its node
 	Heir  string // the node that is to have it once it is released; "" for the one where it belongs
+	Given bool   // From has given it to this node
 	Lead  *Lead  // where its handle leads; nil for the session itself. It is said in the release: with one nothing else is appended
 
 	*Writer
@@ -107,7 +108,7 @@ func (o *Owned) Release(ctx context.Context) error {
 	defer o.noted(o.Fenced())
 	ctx, cancel := context.WithTimeout(ctx, 4*oneTry)
 	defer cancel()
-	text, _ := json.Marshal(about{To: o.Heir, Lead: o.Lead})
+	text, _ := json.Marshal(about{To: o.Heir, Back: o.Given && o.Heir == o.From, Lead: o.Lead})
 	err := o.Writer.Release(ctx, text)
 	if err == nil {
 		o.member.cfg.Metrics.Count("troupe_cluster_released_total", 1)

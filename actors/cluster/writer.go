@@ -40,6 +40,7 @@ type about struct {
 	Wants Wants  `json:"wants,omitzero"`  // of the session; in its first claim
 	Claim string `json:"claim,omitempty"` // tells two claims of one life behind one record apart
 	To    string `json:"to,omitempty"`    // who is to have the session that is released
+	Back  bool   `json:"back,omitempty"`  // it was given to who releases it, and goes back
 	Lead  *Lead  `json:"lead,omitempty"`  // of a claim or a release
 	Done  Keys   `json:"done,omitzero"`   // of a note: what was done in other sessions while the handle led to these
 }

@@ -217,7 +217,7 @@ func (r *router) here(c actor.Context, m relay.Here) {
 	}
 	delete(r.routes.byHandle, m.Session)
 	to.far, to.pid, to.claim, to.hears, to.key = false, nil, true, m.Hears, r.routes.newKey()
-	to.viewed = to.viewed || m.Viewer
+	to.viewed, to.works = to.viewed || m.Viewer, m.Works
 	r.routes.opening[to.key] = to
 	begun := false
 	for _, cmd := range m.Commands {
@@ -289,6 +289,13 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 		}
 	}
 	return true
+}
+
+// settle tells the client that nothing comes of the work any more that it saw begin on another node.
+func (r *router) settle(c actor.Context, to *route) {
+	tagged := r.out
+	tagged.Tag = to.tag
+	tagged.Send(c.ActorSystem().Root, link.Item{Event: protocol.AgentSettled{Outcome: "interrupted"}})
 }
 
 // late has a command answered where its session is now, which came to it behind its move.

@@ -52,6 +52,7 @@ type route struct {
 	far      bool       // it is on another node, or nobody knows where: pid is that of the relay
 	claim    bool       // it is of the cluster, and belongs on this node: it is to be opened if nobody has
 	hears    bool       // of such a one: the client has heard of it on another node
+	works    bool       // the client was led here while it saw the session work
 }
 
 // routeOf finds the session a command is meant for. The default session is made
@@ -290,6 +291,9 @@ func (r *router) closed(c actor.Context, m link.Closed) {
 	to := r.routes.byHandle[m.Handle]
 	if m.Moved != nil && to != nil && r.moved(c, to, m) {
 		return
+	}
+	if m.Refused != nil && m.Refused.Code == protocol.CodeCwdMissing && to != nil && to.works { // it could not be opened here
+		r.settle(c, to)
 	}
 	quit := m.Quit && to != nil && to == r.routes.main && len(r.routes.byHandle)+len(r.routes.opening) == 1
 	r.remove(to)

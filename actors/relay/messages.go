@@ -87,6 +87,7 @@ type (
 		Hears    bool
 		Viewer   bool
 		Behind   bool // the client hears no event before it attaches again
+		Works    bool // it has seen work begin, and waits for the end of that
 		Commands []Command
 	}
 	// Read says that a command asks about a session that no node can have, which its log answers.

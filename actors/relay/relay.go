@@ -246,6 +246,9 @@ func (r *relay) join(c actor.Context, s *session, a *ask) {
 			if state := gjson.GetBytes(a.line, "data.state"); !s.seen.again && !state.Get("isStreaming").Bool() && !state.Get("isCompacting").Bool() {
 				r.endSeen(c, s, false) // that was said while the wire was cut
 			}
+		case a.code == protocol.CodeCwdMissing: // which no waiting changes
+			r.endSeen(c, s, false)
+			r.giveUp(c, s, protocol.CodeCwdMissing.Errorf("%s", gjson.GetBytes(a.line, "error").Str))
 		default:
 			r.elsewhere(c, s, n, nil, false)
 		}
@@ -346,7 +349,7 @@ func (r *relay) giveUp(c actor.Context, s *session, why *protocol.Error) {
 func (r *relay) here(c actor.Context, s *session) {
 	m := Here{Session: s.id, Hears: s.hears, Viewer: s.viewer}
 	r.arrives(c, s, r.shared.Members.Self(), 0)
-	m.Behind = s.behind
+	m.Behind, m.Works = s.behind, s.seen.work
 	for _, a := range s.waiting {
 		m.Commands = append(m.Commands, a.Command)
 	}
@@ -359,10 +362,10 @@ func (r *relay) here(c actor.Context, s *session) {
 // too long is refused.
 func (r *relay) waitFor(c actor.Context, s *session, why error) {
 	now, kept := time.Now(), s.waiting[:0]
-	lost := errors.As(why, new(*cluster.LostError))
+	nobodys := errors.Is(why, cluster.ErrNowhere)
 	for _, a := range s.waiting {
 		switch {
-		case lost && a.own == nil && protocol.TraitsOf(a.cmd()).Is(protocol.InLog):
+		case nobodys && a.own == nil && protocol.TraitsOf(a.cmd()).Is(protocol.InLog):
 			c.Send(r.side.router, Read{a.Command})
 		case now.Before(a.until):
 			kept = append(kept, a)

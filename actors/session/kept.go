@@ -284,6 +284,15 @@ func (k *kept) Close(whole bool) {
 	}
 }
 
+// giveBack has a session that was given to this node, and cannot be opened here after all, go to the one that had it, once.
+func (k *kept) giveBack() (gives bool) {
+	if k == nil || k.owned == nil || !k.owned.Given {
+		return false
+	}
+	k.owned.Heir = k.owned.From
+	return true
+}
+
 // final says whether an error means that this node cannot go on with the session before it has
 // claimed it again.
 func final(err error) bool {

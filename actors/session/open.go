@@ -143,7 +143,7 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 			s.tellOther()
 		}
 		s.beginExtensions(c, s.beginning(m.to))
-	case m.err.Code == protocol.CodeNotHere && s.clients.replies.anyMayGo():
+	case m.err.Code == protocol.CodeNotHere && (s.clients.replies.anyMayGo() || len(s.clients.replies.pending) == 0): // who only hears is led there, too
 		s.moveAway(c, "released")
 		return
 	case !s.last.ran() || s.clients.replies.opening != nil:
@@ -207,7 +207,7 @@ func (s *Session) beginElsewhere(c actor.Context, err *protocol.Error) bool {
 	return true
 }
 
-// cannotOpen lets the session go, and answers everything that waits behind that.
+// cannotOpen lets the session go, and answers everything that waits behind that; what its log answers, from there.
 func (s *Session) cannotOpen(c actor.Context, err *protocol.Error) {
 	if s.readsGood(c, err, true) { // and is here again behind that
 		return
@@ -260,6 +260,9 @@ func (l *loader) open() (o opened) {
 		o.to, o.err = l.load(o.log, o.work)
 	}
 	if o.err != nil {
+		if keptBy(o.log).giveBack() {
+			o.err = keptError(o.log.Header().ID, cluster.ErrReleased)
+		}
 		l.discard(o.log)
 		return opened{err: o.err}
 	}
@@ -318,7 +321,11 @@ func (h *Shared) openKept(spec link.OpenSpec, by way) (*store.Log, *protocol.Err
 	}
 	switch {
 	case err != nil && log != nil:
+		back := k.giveBack()
 		closeFile(log, h.complaints.log)
+		if back {
+			err = cluster.ErrReleased
+		}
 		return nil, keptError(spec.ID, err)
 	case err != nil:
 		k.Close(false)
