@@ -13,6 +13,7 @@ import (
 	"maps"
 	"math"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -216,6 +217,9 @@ func (o *clusterOptions) check() error {
 	if kind := engineKind(o.Engine); kind == "" {
 		return fmt.Errorf("--cluster %s: want nats://HOST:PORT,… or postgres://…", withoutSecrets(o.Engine))
 	}
+	if err := o.checkSystem(); err != nil {
+		return err
+	}
 	if o.Keys == "" {
 		return errors.New("--cluster needs --cluster-dir, the directory with ca.pem, node.pem and node.key: troupe cluster init makes them")
 	}
@@ -252,6 +256,14 @@ func (o *clusterOptions) check() error {
 		if err := checkRoot(name, o.Roots[name]); err != nil {
 			return fmt.Errorf("--root %s: %w", name, err)
 		}
+	}
+	return nil
+}
+
+// checkSystem says what is wrong with the engine's other address.
+func (o *clusterOptions) checkSystem() error {
+	if o.System != "" && engineKind(o.System) != "nats" {
+		return fmt.Errorf("--cluster-system %s: want nats://HOST:PORT,…", withoutSecrets(o.System))
 	}
 	return nil
 }
@@ -294,15 +306,32 @@ func checkDir(path string) error {
 }
 
 // engineKind is which engine an address is of; "" for none.
-func engineKind(url string) string {
-	scheme, _, _ := strings.Cut(url, "://")
+func engineKind(list string) string {
+	scheme, _, _ := strings.Cut(list, "://")
 	switch scheme {
 	case "nats", "tls":
+		if !natsAddresses(scheme, list) {
+			return ""
+		}
 		return "nats"
 	case "postgres", "postgresql":
 		return "postgres"
 	}
 	return ""
+}
+
+// natsAddresses says whether each of some addresses is one: those behind the first may have no scheme.
+func natsAddresses(scheme, list string) bool {
+	for one := range strings.SplitSeq(list, ",") {
+		if one = strings.TrimSpace(one); !strings.Contains(one, "://") {
+			one = scheme + "://" + one
+		}
+		u, err := url.Parse(one)
+		if err != nil || u.Hostname() == "" || u.Scheme != "nats" && u.Scheme != "tls" {
+			return false
+		}
+	}
+	return true
 }
 
 // withoutSecrets is an address as it may be shown.

@@ -244,3 +244,17 @@ func TestClusterFileOfTheManual(t *testing.T) {
 		assert.Error(t, err, text)
 	}
 }
+
+// TestEngineKind: of several servers those behind the first may have no scheme and no user; what is no address of an engine
+// stops the start, and does not lead to a server of this machine.
+func TestEngineKind(t *testing.T) {
+	for list, kind := range map[string]string{
+		"nats://e1:4222,e2:4222,e3:4222": "nats", "tls://u:p@e1:4222, e2": "nats", "nats://10.0.0.1:1,nats://10.0.0.2:1,10.0.0.3:1": "nats",
+		"postgres://u:p@h1,h2/db": "postgres", "postgresql://h/db": "postgres",
+		"": "", "e1:4222": "", "nats://": "", "nats://:4222": "", "nats://e1,": "", "nats://e1,http://e2": "", "nats://e1:x": "", "nats://a b": "", "http://e1": "",
+	} {
+		assert.Equal(t, kind, engineKind(list), list)
+	}
+	o := clusterOptions{Engine: "nats://e1:4222", System: "e1:4222", Keys: "/keys"}
+	require.ErrorContains(t, o.check(), "--cluster-system")
+}

@@ -95,6 +95,9 @@ func administer(args []string) error {
 	if a.Engine != "" && engineKind(a.Engine) == "" {
 		return usageError{fmt.Errorf("--cluster %s: want nats://HOST:PORT,… or postgres://…", withoutSecrets(a.Engine))}
 	}
+	if err := a.checkSystem(); err != nil {
+		return usageError{err}
+	}
 	if a.replicas+a.partitions > 0 && engineKind(a.Engine) != "nats" {
 		return usageError{errors.New("--replicas and --partitions are for --cluster nats://…: nothing else has them")}
 	}

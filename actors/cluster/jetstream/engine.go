@@ -26,7 +26,7 @@ import (
 
 // Config says where the engine is and who asks.
 type Config struct {
-	URL    string      // nats:// or tls:// addresses, with commas between
+	URL    string      // addresses with commas between; nats:// or tls:// and the user are those of the first where one has none
 	Creds  string      // a file: a JWT with its seed, or the seed of an NKey; "" for none
 	TLS    *tls.Config // for tls:// addresses
 	Single bool        // one server without replicas is accepted: nothing outlives its disk
@@ -76,7 +76,7 @@ func connect(cfg Config, url, creds string, more ...nats.Option) (*nats.Conn, er
 	if cfg.TLS != nil {
 		opts = append(opts, nats.Secure(cfg.TLS))
 	}
-	nc, err := nats.Connect(url, opts...)
+	nc, err := nats.Connect(strings.Join(addresses(url, nil), ","), opts...)
 	if err != nil {
 		return nil, unreached(err)
 	}
@@ -232,11 +232,8 @@ func (e *Engine) publish(ctx context.Context, stream, subject string, after uint
 	return ack.Seq, err
 }
 
-// servers are the addresses of all servers that are known.
-func (e *Engine) servers() []string { return addresses(e.cfg.URL, e.nc.DiscoveredServers()) }
-
-// addresses are those that were configured, and those that servers have told of: these without the user
-// that they are spoken to as, which is that of the first, as the scheme is where there is none.
+// addresses are those that were configured, and those that servers have told of: who has no user is spoken to as that of
+// the first, and who has no scheme has its scheme, too.
 func addresses(configured string, told []string) (list []string) {
 	var user *url.Userinfo
 	known := map[string]bool{}

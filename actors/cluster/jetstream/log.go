@@ -119,7 +119,7 @@ func (e *Engine) Tail(ctx context.Context, id cluster.SessionID) (cluster.Record
 // of its own.
 func (e *Engine) Sources() []cluster.Source {
 	sources := []cluster.Source{{Name: e.nc.ConnectedServerName(), Read: e.direct(e.nc)}, {Name: "the leader", Read: e.leader}}
-	for _, url := range e.servers() {
+	for _, url := range addresses(e.cfg.URL, e.nc.DiscoveredServers()) {
 		sources = append(sources, cluster.Source{Name: withoutUser(url), Server: true, Read: e.only(url)})
 	}
 	return sources

@@ -35,6 +35,7 @@ type stub struct {
 
 	mu    sync.Mutex
 	asked []string // subjects, of what is stored with its header
+	users []string // of the connections
 }
 
 func newStub() *stub {
@@ -83,6 +84,12 @@ func (s *stub) serve(c net.Conn) {
 			return
 		}
 		switch word := strings.Fields(line); word[0] {
+		case "CONNECT":
+			var who struct{ User string }
+			_ = json.Unmarshal([]byte(strings.TrimPrefix(line, "CONNECT ")), &who)
+			s.mu.Lock()
+			s.users = append(s.users, who.User)
+			s.mu.Unlock()
 		case "PING":
 			fmt.Fprint(c, "PONG\r\n")
 		case "SUB":

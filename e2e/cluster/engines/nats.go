@@ -135,9 +135,9 @@ func (n *Nats) System() string { return n.url("sys:sys", 0) }
 func (n *Nats) url(user string, first int) string {
 	var urls []string
 	for i := range n.Servers {
-		urls = append(urls, fmt.Sprintf("nats://%s@%s", user, n.Servers[(first+i)%len(n.Servers)].Addr))
+		urls = append(urls, n.Servers[(first+i)%len(n.Servers)].Addr)
 	}
-	return strings.Join(urls, ",")
+	return "nats://" + user + "@" + strings.Join(urls, ",") // as the manual writes it
 }
 
 // Listening waits until all servers take connections.
