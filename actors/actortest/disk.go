@@ -127,6 +127,7 @@ const (
 	Life   = history.Life
 	End    = history.End
 	Killed = history.Killed
+	Ran    = history.Ran
 	Left   = history.Left
 	Broken = history.Broken
 )
