@@ -806,3 +806,20 @@ func lostWithoutADirectory(t *testing.T, heir string) {
 		nodes[2].end()
 	})
 }
+
+// TestKeptIsNotDeleted: a session that the cluster keeps is not deleted by the path that a list gives, and the answer says so: its log is no
+// file of this node.
+func TestKeptIsNotDeleted(t *testing.T) {
+	oneNode(t, func(t *testing.T, a *node) {
+		id := a.open()
+		a.run(id, "~a~ one")
+		a.Call(t, `{"type":"close_session"`+at(id)+`}`)
+		a.pass(2 * time.Second)
+		path := a.Call(t, `{"type":"list_sessions","scope":"all"}`).Get(`data.sessions.#(id=="` + id + `").path`).Str
+		require.NotEmpty(t, path)
+		v := a.Call(t, fmt.Sprintf(`{"type":"delete_session","sessionPath":%q}`, path))
+		assert.Equal(t, "unsupported", code(v), v.Raw)
+		a.take(id)
+		a.same(id)
+	})
+}

@@ -117,6 +117,9 @@ func (h *Shared) listPage(q store.Query, cmd protocol.ListSessions) (protocol.Re
 // sessions is somebody's file.
 func (h *Shared) deleteSession(path string) (protocol.Result, error) {
 	path = filepath.Clean(path)
+	if h.Cluster.idOf(path) != "" {
+		return nil, protocol.CodeUnsupported.Errorf("A session of a cluster cannot be deleted: its log is in the engine, and %s is a copy", path)
+	}
 	roots := []string{store.Root(h.AgentDir)}
 	if h.SessionDir != "" {
 		roots = append(roots, h.SessionDir)
