@@ -305,6 +305,52 @@ func TestReplacedWantsTheSame(t *testing.T) {
 	})
 }
 
+// TestReplacedWhileTheEngineIsAway: where the log of the handle cannot say where that leads, the command has not been carried out: the
+// session is what it was, and the command can come again. What the client is told is what every node knows.
+func TestReplacedWhileTheEngineIsAway(t *testing.T) {
+	for _, command := range replaces[:3] {
+		for _, early := range []time.Duration{0, 2, 4, 6, 8} {
+			t.Run(fmt.Sprint(gjson.Get("{"+command+"}", "type").Str, int(early)), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					w, _, nodes := nodesOf(t, "a", "b")
+					b := nodes[1]
+					c := through(b, "client-one", "")
+					s := c.openOn("b", "client-one")
+					c.run(s, "~a~ one")
+					c.run(s, "~b~ two")
+					line := c.replacing(command, "x-r", s, "")
+					c.Line(line)
+					c.pass(early * time.Millisecond)
+					b.way.Cut(clustertest.Gone)
+					c.pass(30 * time.Second)
+					before := c.Lines()
+					b.way.Cut(clustertest.Whole)
+					c.pass(10 * time.Second)
+					c.Call(t, `{"type":"get_state"`+at(s)+`}`) // which may be told that it is not to be had at the moment
+					if i := slices.IndexFunc(before, func(l string) bool { return strings.HasPrefix(l, `{"id":"x-r"`) }); i >= 0 && gjson.Get(before[i], "success").Bool() {
+						require.NotEqual(t, s, c.durable(s), "it was answered as done")
+					}
+					v := c.repeats(strings.Replace(line, "x-r", "x-again", 1))
+					if code(v) == "session_unavailable" || code(v) == "not_durable" {
+						v = c.repeats(strings.Replace(line, "x-r", "x-more", 1))
+					}
+					require.True(t, v.Get("success").Bool() || code(v) == "invalid_params" || code(v) == "nothing_to_do", v.Raw)
+					made := c.durable(s)
+					require.NotEqual(t, s, made)
+					other := through(nodes[0], "client-two", "")
+					require.True(t, other.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
+					require.Equal(t, made, other.durable(s))
+					w.lose("b")
+					other.pass(5 * time.Second)
+					require.Equal(t, made, other.durable(s))
+					require.NoError(t, other.leave())
+					nodes[0].end()
+				})
+			})
+		}
+	}
+}
+
 // TestOpenedByItself: the session with which a handle began is not opened by itself as long as that leads to another one which is open
 // on any node; then it is, and the handle is that session again.
 func TestOpenedByItself(t *testing.T) {

@@ -332,6 +332,23 @@ func TestEngineAway(t *testing.T) {
 	})
 }
 
+// TestEngineAwayAtTheFirstPrompt: the same of a session in which nothing was said before.
+func TestEngineAwayAtTheFirstPrompt(t *testing.T) {
+	oneNode(t, func(t *testing.T, a *node) {
+		id := a.open()
+		refuse := a.Say(id, "prompt", "~a~ one")
+		a.way.Cut(clustertest.Gone)
+		refused := a.answer(refuse)
+		require.Contains(t, []string{"not_durable", "session_unavailable"}, code(refused), refused.Raw)
+		a.way.Cut(clustertest.Whole)
+		a.pass(10 * time.Second)
+		a.Call(t, `{"type":"get_state"`+at(id)+`}`)
+		a.run(id, "~b~ two")
+		assert.Contains(t, a.lines(id), "~b~ two")
+		a.same(id)
+	})
+}
+
 // TestUnavailableIsNoAnswer: a command that was answered with session_unavailable is carried out when it comes again under
 // its id, once.
 func TestUnavailableIsNoAnswer(t *testing.T) {

@@ -52,9 +52,13 @@ func (f *logFile) is(log *store.Log) {
 }
 
 // closeLog closes the log. The memory of a session without a file, or without one
-// yet, is kept until its end: it is all there is of it.
+// yet, is kept until its end: it is all there is of it, but where the cluster may have more.
 func (d *durable) closeLog() {
-	if d.file.Log == nil || d.life.state != closed && (d.spec.Memory || !d.file.Materialised()) {
+	if d.file.Log == nil {
+		return
+	}
+	begins := !d.file.Materialised() && (d.life.state != stale || keptBy(d.file.Log) == nil)
+	if d.life.state != closed && (d.spec.Memory || begins) {
 		return
 	}
 	closeFile(d.file.Log, d.log)
@@ -360,9 +364,9 @@ func (h *Shared) openLed(k *kept, spec link.OpenSpec) (*store.Log, *protocol.Err
 func (l *loader) again() (*store.Log, *protocol.Error) {
 	if l.shared.Cluster.idOf(l.file.path) != "" {
 		if l.known { // it may lead to another one by now
-			return l.shared.openKept(link.OpenSpec{ID: l.handle, Claim: true}, byHandle)
+			return l.shared.openKept(link.OpenSpec{ID: l.handle, Claim: true, Cwd: l.cwd()}, byHandle)
 		}
-		return l.shared.openKept(link.OpenSpec{ID: l.file.id, Claim: true}, bySelf)
+		return l.shared.openKept(link.OpenSpec{ID: l.file.id, Claim: true, Cwd: l.cwd()}, bySelf)
 	}
 	log, err := store.OpenLog(l.shared.fs(), l.file.path, l.shared.logOptions())
 	switch {
@@ -377,6 +381,14 @@ func (l *loader) again() (*store.Log, *protocol.Error) {
 		return nil, protocol.CodeNotDurable.Errorf("Session file is another session's now: %s", l.file.path)
 	}
 	return log, nil
+}
+
+// cwd is where the session has worked, or is to.
+func (l *loader) cwd() string {
+	if l.work != nil {
+		return l.work.cwd
+	}
+	return l.spec.Cwd
 }
 
 // workspace makes the session's workspace, unless a crashed predecessor left
