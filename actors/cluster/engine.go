@@ -57,7 +57,8 @@ func CheckName[T ~string](name T) error {
 // Common is what every engine has: what was heard of nodes, and who is told what is wrong. It is safe for
 // concurrent use; of the zero value nobody is told.
 type Common struct {
-	Tell func(string)
+	Tell  func(string)
+	Looks bool // see Refuse
 
 	nodes sync.Map // what was heard of each, by its name
 }
@@ -67,6 +68,15 @@ func (c *Common) Warn(format string, args ...any) {
 	if c.Tell != nil {
 		c.Tell(fmt.Sprintf(format, args...))
 	}
+}
+
+// Refuse is the error of settings on which no node starts; who only looks at what is there, or has it moved, is told.
+func (c *Common) Refuse(err error) error {
+	if err != nil && c.Looks {
+		c.Warn("no node would start: %v", err)
+		err = nil
+	}
+	return err
 }
 
 // Damaged is that of [Log].

@@ -357,11 +357,13 @@ func withoutSecrets(url string) string {
 const credsFile = "engine.creds"
 
 // open connects to the engine.
-func (o *clusterOptions) open(ctx context.Context, keys *peer.Keys, warn func(string)) (cluster.Engine, error) {
+func (o *clusterOptions) open(ctx context.Context, keys *peer.Keys, looks bool, warn func(string)) (cluster.Engine, error) {
 	if engineKind(o.Engine) == "postgres" {
-		return postgres.Open(ctx, postgres.Config{URL: o.Engine, Single: o.Single, Warn: warn})
+		return postgres.Open(ctx, postgres.Config{URL: o.Engine, Single: o.Single, Looks: looks, Warn: warn})
 	}
-	return jetstream.Open(ctx, o.nats(keys, warn))
+	cfg := o.nats(keys, warn)
+	cfg.Looks = looks
+	return jetstream.Open(ctx, cfg)
 }
 
 func (o *clusterOptions) nats(keys *peer.Keys, warn func(string)) jetstream.Config {
@@ -427,7 +429,7 @@ func (o *clusterOptions) join(ctx context.Context, cfg *actors.Config, log zerol
 		log.Warn().Str("engine", withoutSecrets(o.Engine)).Stringer("for", startTime).Msg("waiting for the engine of the cluster")
 	})
 	defer waits.Stop()
-	n.engine, err = o.open(ctx, keys, func(why string) { log.Warn().Msg(why) })
+	n.engine, err = o.open(ctx, keys, false, func(why string) { log.Warn().Msg(why) })
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", withoutSecrets(o.Engine), err), n.peers.Close())
 	}

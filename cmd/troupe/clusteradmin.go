@@ -187,7 +187,7 @@ func (a *adminOptions) withEngine(ctx context.Context, do func(cluster.Engine) e
 			return fmt.Errorf("--cluster-dir: %w", err)
 		}
 	}
-	e, err := a.open(ctx, keys, func(why string) { fmt.Fprintln(stderr, "troupe: warning:", why) })
+	e, err := a.open(ctx, keys, true, func(why string) { fmt.Fprintln(stderr, "troupe: warning:", why) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", withoutSecrets(a.Engine), err)
 	}
@@ -257,6 +257,9 @@ func heardOf(ctx context.Context, e cluster.Engine) ([]heard, error) {
 	}
 	var nodes []heard
 	for _, n := range e.Nodes() {
+		if now, found, err := e.Node(ctx, n.Name); err == nil && found && (now.Boot != n.Boot || now.Beat > n.Beat) {
+			n = now // PostgreSQL tells of others only those who beat
+		}
 		h := heard{n, "lives"}
 		if beat, was := first[n.Name]; was && beat == n.Beat {
 			if h.state = "SILENT"; n.Draining {

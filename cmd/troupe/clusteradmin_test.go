@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -55,6 +57,40 @@ func (e oneServer) Sources() []cluster.Source {
 	from := e.Engine.Sources()[0]
 	from.Server = true
 	return []cluster.Source{from}
+}
+
+// storedBeats is an engine that hears nothing of nodes by itself: what it has of them has to be asked for.
+type storedBeats struct {
+	cluster.Engine
+	begun time.Time
+}
+
+func (storedBeats) Nodes() []cluster.Node {
+	return []cluster.Node{{Name: "a", Beat: 3}, {Name: "b", Beat: 3}, {Name: "c", Beat: 3}, {Name: "d", Beat: 3, Draining: true}}
+}
+
+func (e storedBeats) Node(_ context.Context, name string) (cluster.Node, bool, error) {
+	n := cluster.Node{Name: name, Beat: 3 + uint64(time.Since(e.begun)/cluster.Stock.Every)}
+	switch name {
+	case "b":
+		n.Draining = true
+	case "c", "d":
+		n.Beat = 3
+	}
+	return n, name != "c", nil
+}
+
+// TestHeardOf: a node that lives does so whether an engine tells of it by itself or has to be asked.
+func TestHeardOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, err := heardOf(t.Context(), storedBeats{begun: time.Now()})
+		require.NoError(t, err)
+		states := map[string]string{}
+		for _, n := range nodes {
+			states[n.Name] = n.state
+		}
+		require.Equal(t, map[string]string{"a": "lives", "b": "draining", "c": "SILENT", "d": "has ended"}, states)
+	})
 }
 
 // awayServer is one that cannot be read.

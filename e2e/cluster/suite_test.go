@@ -123,6 +123,12 @@ func TestSuite_postgres(t *testing.T) {
 		t.Cleanup(func() { _ = e.Close() })
 		return e
 	})
+	e, err := postgres.Open(t.Context(), postgresConfig(t, p))
+	require.NoError(t, err)
+	defer e.Close()
+	st, err := e.Status(t.Context())
+	require.NoError(t, err)
+	require.NotZero(t, st.Groups[0].Records, "nobody has counted yet, and there are some")
 }
 
 // tailLogs shows the end of what servers have written.

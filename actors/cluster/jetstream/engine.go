@@ -30,6 +30,7 @@ type Config struct {
 	Creds  string      // a file: a JWT with its seed, or the seed of an NKey; "" for none
 	TLS    *tls.Config // for tls:// addresses
 	Single bool        // one server without replicas is accepted: nothing outlives its disk
+	Looks  bool        // see [cluster.Common]
 
 	// System is the same engine's address for a user of its system account, which is needed to read how the
 	// servers sync; it may be "".
@@ -120,7 +121,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 }
 
 func newEngine(cfg Config) *Engine {
-	return &Engine{cfg: cfg, Common: cluster.Common{Tell: cfg.Warn}}
+	return &Engine{cfg: cfg, Common: cluster.Common{Tell: cfg.Warn, Looks: cfg.Looks}}
 }
 
 func (e *Engine) dial(context.Context) (err error) {

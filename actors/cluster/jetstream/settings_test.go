@@ -176,6 +176,7 @@ func (s *stub) open(t *testing.T, change ...func(*Config)) (warned []string, err
 // what is wrong with it.
 func TestSettings(t *testing.T) {
 	t.Parallel()
+	looks := func(c *Config) { c.Looks = true }
 	warned, err := newStub().open(t)
 	require.NoError(t, err)
 	require.Empty(t, warned)
@@ -206,6 +207,13 @@ func TestSettings(t *testing.T) {
 		_, err := s.open(t)
 		require.ErrorIs(t, err, cluster.ErrSettings, want)
 		assert.ErrorContains(t, err, want)
+		warned, err := s.open(t, looks)
+		if without := strings.Contains(want, "t.meta") || strings.Contains(want, "no streams") || strings.Contains(want, "not found"); without {
+			require.ErrorIs(t, err, cluster.ErrSettings, "there is nothing to look at: %s", want)
+			continue
+		}
+		require.NoError(t, err, "who only looks at it: %s", want)
+		assert.Contains(t, strings.Join(warned, "\n"), want)
 	}
 	for key, value := range map[string]any{
 		"max_msgs": 10, "max_bytes": 1 << 30, "max_age": int64(time.Hour), "retention": "interest", "max_msgs_per_subject": 5,
@@ -258,6 +266,9 @@ func TestSettingsOfTheServer(t *testing.T) {
 	_, err := s.open(t, func(c *Config) { c.System = "" })
 	require.ErrorIs(t, err, cluster.ErrSettings)
 	assert.ErrorContains(t, err, "e1 is nats-server 2.14.6")
+	warned, err := s.open(t, func(c *Config) { c.System, c.Looks = "", true })
+	require.NoError(t, err)
+	assert.Contains(t, strings.Join(warned, "\n"), "e1 is nats-server 2.14.6")
 }
 
 // TestOld: which versions are too old, candidates for them, too.

@@ -107,7 +107,7 @@ func (e *Engine) checkStreams(ctx context.Context) error {
 	}
 	e.partitions = m.Partitions
 	if size := e.nc.MaxPayload(); size < cluster.MostLines+mostHeader {
-		return fmt.Errorf("%w: max_payload is %d bytes: 8MB is what it should be", cluster.ErrSettings, size)
+		return e.Refuse(fmt.Errorf("%w: max_payload is %d bytes: 8MB is what it should be", cluster.ErrSettings, size))
 	}
 	for _, want := range streams(m.Partitions, 3) {
 		var info struct{ Config settings }
@@ -115,7 +115,7 @@ func (e *Engine) checkStreams(ctx context.Context) error {
 			return fmt.Errorf("stream %s: %w", want.Name, err)
 		}
 		if wrong := e.wrong(want, info.Config); wrong != "" {
-			return fmt.Errorf("%w: stream %s has %s", cluster.ErrSettings, want.Name, wrong)
+			return e.Refuse(fmt.Errorf("%w: stream %s has %s", cluster.ErrSettings, want.Name, wrong))
 		}
 	}
 	return nil
@@ -156,7 +156,7 @@ func (e *Engine) checkServers(ctx context.Context) error {
 	if e.cfg.System == "" {
 		e.Warn("whether the engine's servers have sync_interval: always cannot be read without a user of its system account: " +
 			"without it a power cut loses what was acknowledged")
-		return old(e.nc.ConnectedServerName(), e.nc.ConnectedServerVersion())
+		return e.Refuse(old(e.nc.ConnectedServerName(), e.nc.ConnectedServerVersion()))
 	}
 	nc, err := connect(e.cfg, e.cfg.System, "")
 	if err != nil {
@@ -178,14 +178,14 @@ func (e *Engine) checkServers(ctx context.Context) error {
 		}
 		s := gjson.ParseBytes(answer.Data)
 		name := s.Get("server.name").Str
-		switch err := old(name, s.Get("server.ver").Str); {
+		switch err := e.Refuse(old(name, s.Get("server.ver").Str)); {
 		case s.Get("data.disabled").Bool(): // it keeps nothing, and is none of those
 			heard--
 		case err != nil:
 			return err
 		case !s.Get("data.config.sync_always").Bool():
-			return fmt.Errorf("%w: %s acknowledges before it syncs, which loses records at a power cut: set jetstream { sync_interval: always }",
-				cluster.ErrSettings, name)
+			return e.Refuse(fmt.Errorf("%w: %s acknowledges before it syncs, which loses records at a power cut: set jetstream { sync_interval: always }",
+				cluster.ErrSettings, name))
 		}
 		all = max(all, int(s.Get("data.meta_cluster.cluster_size").Int()))
 	}

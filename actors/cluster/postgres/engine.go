@@ -24,6 +24,7 @@ import (
 type Config struct {
 	URL    string       // postgres://, several hosts allowed: the one that takes writes is used
 	Single bool         // one server without a standby is accepted: nothing outlives its disk
+	Looks  bool         // see [cluster.Common]
 	Warn   func(string) // what cannot be checked; nil for nobody
 }
 
@@ -101,7 +102,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	// An answer means that a standby has it on its disk, whatever the role's own setting is.
 	c.RuntimeParams["synchronous_commit"] = "on"
 	return &Engine{cfg: c, single: cfg.Single, room: make(chan struct{}, connections), idle: make(chan *pgconn.PgConn, connections),
-		Common: cluster.Common{Tell: cfg.Warn}}, nil
+		Common: cluster.Common{Tell: cfg.Warn, Looks: cfg.Looks}}, nil
 }
 
 // Close ends the connections, those in use when they are not any more.
@@ -214,9 +215,9 @@ func (e *Engine) check(ctx context.Context) error {
 	fsync, pages, standbys, synced := string(rows[0][0]), string(rows[0][1]), string(rows[0][2]), string(rows[0][3])
 	switch {
 	case fsync != "on" || pages != "on":
-		return fmt.Errorf("%w: fsync is %s, full_page_writes %s: a power cut would lose what was acknowledged", cluster.ErrSettings, fsync, pages)
+		return e.Refuse(fmt.Errorf("%w: fsync is %s, full_page_writes %s: a power cut would lose what was acknowledged", cluster.ErrSettings, fsync, pages))
 	case standbys == "" && !e.single:
-		return fmt.Errorf("%w: it has no synchronous_standby_names: with the disk of the server all would be lost", cluster.ErrSettings)
+		return e.Refuse(fmt.Errorf("%w: it has no synchronous_standby_names: with the disk of the server all would be lost", cluster.ErrSettings))
 	case standbys != "" && synced == "0":
 		e.Warn("no synchronous standby of PostgreSQL is to be seen: none is there and appends will wait, or this role has no right to see it (pg_monitor)")
 	}
@@ -375,7 +376,8 @@ func (e *Engine) Indexed(ctx context.Context, ids []cluster.SessionID) (map[clus
 
 // Status is that of [cluster.Engine].
 func (e *Engine) Status(ctx context.Context) (cluster.Status, error) {
-	rows, err := e.look(ctx, `select current_setting('server_version'), (select greatest(reltuples, 0)::bigint from pg_class where oid = 'troupe.rec'::regclass),
+	rows, err := e.look(ctx, `select current_setting('server_version'), (select greatest(reltuples, pg_stat_get_live_tuples(oid), (select count(*) from (select from troupe.rec limit 1000) few))::bigint
+		from pg_class where oid = 'troupe.rec'::regclass), -- an estimate, which there is none of before the first thousand
 		pg_total_relation_size('troupe.rec')`, nil)
 	if err != nil {
 		return cluster.Status{}, err

@@ -152,6 +152,14 @@ func TestSettings(t *testing.T) {
 		assert.Equal(t, []string{"on", "troupe"}, []string{s.params["synchronous_commit"], s.params["application_name"]})
 		s.mu.Unlock()
 	}
+	for settings, told := range map[string]string{"on on  0": "it has no synchronous_standby_names", "off on b 1": "fsync is off"} {
+		var warned []string
+		s := &stub{settings: strings.Split(settings, " ")}
+		e, err := Open(t.Context(), Config{URL: s.start(t), Looks: true, Warn: func(why string) { warned = append(warned, why) }})
+		require.NoError(t, err, "who only looks at it: %s", settings)
+		require.NoError(t, e.Close())
+		assert.Contains(t, strings.Join(warned, "\n"), told)
+	}
 	for code, want := range map[string]string{"42P01": "troupe cluster init", "42501": "42501", "28P01": "28P01", "3D000": "3D000"} {
 		_, err := (&stub{refuses: code}).open(t, false)
 		require.ErrorIs(t, err, cluster.ErrSettings, code)
