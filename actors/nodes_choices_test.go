@@ -123,3 +123,30 @@ func TestChoiceIsKept(t *testing.T) {
 		assert.Equal(t, was, b.chosen(id))
 	})
 }
+
+// TestLimitsOverNodes: limits that a client has set in the place of the daemon's are so on the next node, whether they are higher, or
+// there are none.
+func TestLimitsOverNodes(t *testing.T) {
+	for name, limits := range map[string]string{"higher": `{"maxTotalTokens":5000000,"maxToolCalls":50}`, "none": `{"maxTotalTokens":null,"maxToolCalls":null}`} {
+		t.Run(name, func(t *testing.T) {
+			twoNodes(t, func(t *testing.T, a, b *node) {
+				id := a.open()
+				a.run(id, "~a~ one")
+				budget := func(n *node) string { return n.Call(t, `{"type":"get_budget"`+at(id)+`}`).Get("data.limits").Raw }
+				require.Contains(t, budget(a), `"maxTotalTokens":1000`)
+				v := a.Call(t, `{"type":"set_budget","limits":`+limits+at(id)+`}`)
+				require.True(t, v.Get("success").Bool(), v.Raw)
+				was := budget(a)
+				require.NotContains(t, was, `"maxTotalTokens":1000`)
+				a.lose()
+				b.take(id)
+				assert.Equal(t, was, budget(b))
+				b.Call(t, `{"type":"close_session"`+at(id)+`}`)
+				b.take(id)
+				assert.NotEqual(t, was, budget(b), "it was closed")
+			}, func(c *Config) {
+				c.Sessions.Budget = []byte(`{"task":{"budget":{"maxTotalTokens":1000,"maxToolCalls":3}}}`)
+			})
+		})
+	}
+}

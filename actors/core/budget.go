@@ -67,6 +67,7 @@ func (m *Machine) keepLimits(l protocol.BudgetLimits) {
 	was := &earlier{limits: m.choices.limits, set: m.limits(), budget: m.budget}
 	m.choices.limits, m.kept = &l, &l
 	m.add(Append{Entry: limitsEntry(&l), Durable: true, was: was})
+	m.keepChoices(nil)
 }
 
 // Unlimited says that nothing is counted, for nothing is limited.

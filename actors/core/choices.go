@@ -68,7 +68,7 @@ func (m *Machine) choicesOp() protocol.ChoicesOp {
 		Opened:       m.set.Opened,
 		SteeringMode: other(m.SteeringMode, m.set.SteeringMode), FollowUpMode: other(m.FollowUpMode, m.set.FollowUpMode),
 		InterruptMode: other(m.InterruptMode, m.set.InterruptMode), PermissionMode: other(m.PermissionMode, m.set.PermissionMode),
-		Grants: m.grants,
+		Grants: m.grants, Limits: m.choices.limits,
 	}
 	if m.AutoRetry != m.set.AutoRetry {
 		op.AutoRetry = new(m.AutoRetry)
@@ -105,6 +105,7 @@ func (m *Machine) restoreChoices(said json.RawMessage) {
 	if op.AutoCompaction != nil {
 		m.AutoCompaction = *op.AutoCompaction
 	}
+	m.choices.limits = op.Limits
 	if m.grants = op.Grants; op.Tools != nil {
 		m.tools, m.picked = slices.DeleteFunc(op.Tools, func(name string) bool { return m.builtIn(name) == nil }), true
 	}
