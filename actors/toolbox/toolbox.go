@@ -169,7 +169,7 @@ func (b Box) Active(asked, configured, usual []string) []string {
 		return b.known(asked)
 	}
 	if len(configured) == 0 {
-		return usual
+		return b.known(usual) // in a root without files most are not there
 	}
 	var set []string
 	changes := slices.ContainsFunc(configured, func(n string) bool { return strings.HasPrefix(n, "+") || strings.HasPrefix(n, "-") })

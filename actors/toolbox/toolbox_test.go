@@ -3,6 +3,7 @@ package toolbox
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -116,6 +117,7 @@ func TestActive(t *testing.T) {
 	assert.Equal(t, []string{"ls", core.TodoTool}, b.Active([]string{"ls", "nope", core.TodoTool, "ls"}, []string{"+find"}, usual))
 	assert.Equal(t, []string{}, b.Active([]string{}, []string{"find"}, usual))
 	assert.Equal(t, usual, b.Active(nil, nil, usual))
+	assert.Equal(t, usual, b.Active(nil, nil, append(slices.Clip(usual), "not-here")), "what is usual may not be there")
 	assert.Equal(t, []string{"find"}, b.Active(nil, []string{"find", "nope"}, usual))
 	assert.Equal(t, []string{"bash", "find"}, b.Active(nil, []string{"+find", "-read"}, usual))
 }
