@@ -539,6 +539,54 @@ func TestRelayFailsOverUnasked(t *testing.T) {
 	}
 }
 
+// TestRelayIsLate: a client that asks for nothing is told once that all is over, also where its run has gone on, and has
+// ended, before it was led there: to another node, and to its own.
+func TestRelayIsLate(t *testing.T) {
+	for _, next := range []string{"a", "c"} {
+		for _, features := range []string{`["deltaUpdates"]`, `["deltaUpdates","seq"]`} {
+			t.Run(next+features, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					w, _, nodes := nodesOf(t, "a", "b", "c")
+					a, c := nodes[0], nodes[2]
+					one := through(a, "client-one", `,"features":`+features)
+					s := one.openBehind("b", next, "client-one")
+					two := through(map[string]*node{"a": a, "c": c}[next], "client-two", "")
+					two.Call(t, `{"type":"attach"`+at(s)+`}`)
+					one.Line(`{"id":"x-p1","type":"prompt","message":"~x~ tool=danger rounds=1 calls=1 work=90000"` + at(s) + `}`)
+					one.pass(2 * time.Second)
+					a.way.Cut(clustertest.Gone)
+					c.way.Cut(clustertest.Gone)
+					w.lose("b")
+					one.pass(13 * time.Second) // both look for it now and then only
+					a.way.Cut(clustertest.Whole)
+					c.way.Cut(clustertest.Whole)
+					for {
+						v := two.Call(t, `{"type":"get_state"`+at(s)+`}`)
+						if v.Get("success").Bool() && !v.Get("data.isStreaming").Bool() {
+							break
+						}
+					}
+					assert.NotContains(t, one.Kinds(s), "session_moved", "it is led there later")
+					one.pass(10 * time.Second)
+					kinds := one.Kinds(s)
+					if strings.Contains(features, "seq") {
+						assert.Equal(t, []string{"session_moved", "resync"}, kinds[len(kinds)-2:], kinds)
+					} else {
+						assert.Equal(t, "agent_settled", kinds[len(kinds)-1], kinds)
+						assert.Equal(t, 1, strings.Count(strings.Join(kinds, " "), "agent_settled"), kinds)
+						open, _ := one.unended(s)
+						assert.Empty(t, open, kinds)
+					}
+					require.NoError(t, one.leave())
+					require.NoError(t, two.leave())
+					a.end()
+					c.end()
+				})
+			})
+		}
+	}
+}
+
 // unended is what a client has been told has begun and not that it has ended, and what has ended that had not begun.
 func (c *node) unended(session string) (open, wrong []string) {
 	for _, e := range c.Events(session) {
@@ -608,39 +656,56 @@ func TestRelayEndsWhatHasBegun(t *testing.T) {
 }
 
 // TestFencedEndsWhatHasBegun: the same of a client of the node that had the session and finds that another one has it. The session itself
-// says nothing any more (C7): the relay does, behind session_moved.
+// says nothing any more (C7): the relay does, behind session_moved. When it is led there the run may still go on, and may be over.
 func TestFencedEndsWhatHasBegun(t *testing.T) {
 	for _, stops := range []bool{false, true} {
-		t.Run(fmt.Sprint(stops), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				w, _, nodes := nodesWith(t, func(c *Config) { c.Sessions.Cluster.Stop, c.Relay.Stops = stops, stops }, "a", "b")
-				a, b := nodes[0], nodes[1]
-				c := through(a, "client-one", `,"features":["deltaUpdates"]`)
-				s := c.openOn("a", "client-one")
-				c.Line(`{"id":"x-p1","type":"prompt","message":"~x~ pace=500 parts=8"` + at(s) + `}`)
-				c.pass(1300 * time.Millisecond)
-				begun := c.Kinds(s)
-				open, _ := c.unended(s)
-				require.NotEmpty(t, open)
-				a.way.Cut(clustertest.Gone)
-				w.reach("a", nil)
-				other := through(b, "client-two", `,"features":["deltaUpdates"]`)
-				v := other.Call(t, `{"type":"attach"`+at(s)+`}`)
-				require.True(t, v.Get("success").Bool(), v.Raw)
-				a.way.Cut(clustertest.Whole)
-				c.pass(time.Minute)
-				kinds := c.Kinds(s)
-				open, _ = c.unended(s)
-				assert.Empty(t, open, kinds)
-				assert.Equal(t, 1, strings.Count(strings.Join(kinds, " "), "agent_settled"), kinds)
-				assert.Equal(t, "session_moved", kinds[len(begun)], kinds)
-				require.NoError(t, c.leave())
-				require.NoError(t, other.leave())
-				a.end()
-				b.end()
+		for _, c := range []struct {
+			prompt   string
+			features string
+			away     time.Duration
+		}{
+			{"pace=500 parts=8", `["deltaUpdates"]`, 0},
+			{"tool=danger rounds=1 calls=2 work=9000", `["deltaUpdates"]`, 3 * time.Second},
+			{"tool=danger rounds=1 calls=2 work=9000", `["deltaUpdates","seq"]`, 3 * time.Second},
+		} {
+			t.Run(fmt.Sprint(stops, c), func(t *testing.T) {
+				bubble(t, func(t *testing.T) { fencedEnds(t, stops, c.prompt, c.features, c.away) })
 			})
-		})
+		}
 	}
+}
+
+func fencedEnds(t *testing.T, stops bool, prompt, features string, away time.Duration) {
+	w, _, nodes := nodesWith(t, func(c *Config) { c.Sessions.Cluster.Stop, c.Relay.Stops = stops, stops }, "a", "b")
+	a, b := nodes[0], nodes[1]
+	c := through(a, "client-one", `,"features":`+features)
+	s := c.openOn("a", "client-one")
+	c.Line(`{"id":"x-p1","type":"prompt","message":"~x~ ` + prompt + `"` + at(s) + `}`)
+	c.pass(1300 * time.Millisecond)
+	begun := c.Kinds(s)
+	require.NotContains(t, begun, "agent_settled")
+	a.way.Cut(clustertest.Gone)
+	w.reach("a", nil)
+	other := through(b, "client-two", `,"features":["deltaUpdates"]`)
+	v := other.Call(t, `{"type":"attach"`+at(s)+`}`)
+	require.True(t, v.Get("success").Bool(), v.Raw)
+	other.pass(away)
+	a.way.Cut(clustertest.Whole)
+	c.pass(time.Minute)
+	kinds := c.Kinds(s)
+	if strings.Contains(features, "seq") { // it is told to attach again, and reads how it is
+		assert.Equal(t, []string{"session_moved", "resync"}, kinds[len(begun):])
+	} else {
+		open, _ := c.unended(s)
+		assert.Empty(t, open, kinds)
+		assert.Equal(t, 1, strings.Count(strings.Join(kinds, " "), "agent_settled"), kinds)
+		assert.Equal(t, "agent_settled", kinds[len(kinds)-1], kinds)
+		assert.Equal(t, "session_moved", kinds[len(begun)], kinds)
+	}
+	require.NoError(t, c.leave())
+	require.NoError(t, other.leave())
+	a.end()
+	b.end()
 }
 
 // TestRelayAnswersFirst: a client that has asked for something while its session was lost gets the answer before anything that

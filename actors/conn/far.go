@@ -240,7 +240,7 @@ func (r *router) here(c actor.Context, m relay.Here) {
 		r.forward(c, to, cmd.Request)
 	}
 	if !begun {
-		find := link.FindSession{Client: r.client(c, to), Key: to.key, Hears: m.Hears}
+		find := link.FindSession{Client: r.client(c, to), Key: to.key, Hears: m.Hears, Owed: m.Works}
 		c.Send(r.server.Sessions, find)
 	}
 }
@@ -252,7 +252,7 @@ func (r *router) claim(c actor.Context, to *route) {
 	spec.ID, spec.Claim, spec.Retain = to.handle, true, r.cfg.Retain
 	r.routes.opening[to.key] = to
 	c.Send(r.server.Sessions, link.SpawnSession{
-		Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules, Hears: len(to.backlog) == 0, HearsOn: to.hears,
+		Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules, Hears: len(to.backlog) == 0, HearsOn: to.hears, Owed: to.works,
 	})
 }
 
@@ -282,7 +282,7 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 	c.Send(to.pid, link.RouteClosed{Router: c.Self()})
 	r.routes.closing++
 	to.far, to.pid = true, r.routes.relay
-	c.Send(to.pid, relay.Follow{Session: to.handle, Hears: !to.detached && !m.Moved.New, Viewer: to.viewed, Why: m.Moved.Why, Ends: m.Moved.Ends})
+	c.Send(to.pid, relay.Follow{Session: to.handle, Hears: !to.detached && !m.Moved.New, Viewer: to.viewed, Why: m.Moved.Why, Ends: m.Moved.Ends, Owed: m.Moved.Owed})
 	for _, req := range m.Moved.Unanswered {
 		if req.Client.Router.Equal(c.Self()) {
 			c.Send(to.pid, r.again(to.handle, req))

@@ -510,7 +510,7 @@ func (m *Machine) State() *protocol.SessionState {
 	*state = protocol.SessionState{
 		Model:                 m.model,
 		ThinkingLevel:         m.Level(),
-		IsStreaming:           m.activity.inRun() != nil || m.shown == PhaseRetrying || m.shown == PhaseStreaming,
+		IsStreaming:           m.activity.inRun() != nil || m.shown == PhaseRetrying || m.shown == PhaseStreaming || m.AsksAgain(),
 		IsCompacting:          m.shown == PhaseCompacting,
 		SteeringMode:          m.SteeringMode,
 		FollowUpMode:          m.FollowUpMode,

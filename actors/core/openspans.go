@@ -118,14 +118,14 @@ func (m *Machine) closeSpans(open OpenSpans, e lastWords) {
 }
 
 // Lost ends what clients have seen begin of a session that goes on where they hear nothing of that. again says
-// that the run goes on there by itself: then it is settled there.
-func (b OpenSpans) Lost(why string, again bool) (list []protocol.Event) {
+// that the run goes on there by itself: then it is settled there, and owed says that clients wait for that.
+func (b OpenSpans) Lost(why string, again bool) (list []protocol.Event, owed bool) {
 	note := protocol.Seal(&protocol.AssistantMessage{Content: protocol.Content{}, StopReason: protocol.StopError, ErrorMessage: why})
 	b.end(lastWords{why: why, note: note, again: again}, func(ev protocol.Event) { list = append(list, ev) })
 	if b.Settle && !again {
 		list = append(list, protocol.AgentSettled{Outcome: interrupted, RunID: b.LastRun})
 	}
-	return list
+	return list, b.Settle && again
 }
 
 // end says the ends of all that is open but for what is settled later.

@@ -32,6 +32,7 @@ type (
 		Hears  bool           // the client goes on from another node, and may ask for nothing: what happens is told at once
 		// HearsOn is as of Join, for a session that was taken up for somebody else meanwhile.
 		HearsOn bool
+		Owed    bool // as of Join
 	}
 	// SessionSpawned names the session that was asked for, or says why there is
 	// none.
@@ -96,13 +97,16 @@ type (
 		DurableID string
 		Path      string
 		Hears     bool // as of Join
+		Owed      bool // as of Join
 	}
 	// Join tells a session that a router may send it commands of a client, which
 	// hears of nothing before it attaches. It may come twice, or behind the first
-	// command. Hears is of one that has heard of the session on another node: it hears on.
+	// command. Hears is of one that has heard of the session on another node: it hears on. Owed is of
+	// one that has heard of a run there and not that all is settled: where it is, nobody else tells it so.
 	Join struct {
 		Client Client
 		Hears  bool
+		Owed   bool
 	}
 )
 
@@ -151,6 +155,7 @@ type (
 		Why        string           // as of [protocol.SessionMoved]
 		Unanswered []Request        // that have had no effect, or may come again: they go where the session is
 		Ends       []protocol.Event // of what clients were told has begun, for those that are led there
+		Owed       bool             // that it is settled is none of them: the work goes on there
 		New        bool             // the client has heard nothing of it here: it has come behind the move
 	}
 	// Late is a command that has come to a session behind its move: it goes where that is.

@@ -190,6 +190,10 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 	switch cmd := asked.Request.Cmd.(type) {
 	case protocol.AttachSession:
 		if a.ok {
+			if s.hears {
+				first()
+				r.joined(c, s, a)
+			}
 			s.hears, s.viewer, s.joined, s.behind = true, cmd.Role == protocol.RoleViewer, n.life, false
 		} else if !s.hears {
 			r.forget(c, s)

@@ -199,7 +199,10 @@ func (r *relay) patience() time.Duration { return cmp.Or(r.shared.Wait, DefaultW
 // follow is where a session goes on that was here.
 func (r *relay) follow(c actor.Context, m Follow) {
 	s := r.of(m.Session)
-	s.hears, s.viewer, s.moved, s.seen = s.hears || m.Hears, m.Viewer, cmp.Or(m.Why, "failover"), spans{owed: m.Ends}
+	s.hears, s.viewer, s.moved = s.hears || m.Hears, m.Viewer, cmp.Or(m.Why, "failover")
+	if !r.side.out.Wire.Has(protocol.FeatureSeq) {
+		s.seen = spans{owed: m.Ends, work: m.Owed}
+	}
 	r.lookFor(c, s)
 }
 
@@ -243,9 +246,7 @@ func (r *relay) join(c actor.Context, s *session, a *ask) {
 		case r.sessions[s.id] != s || s.joined != n.life:
 		case a.ok:
 			s.answered()
-			if state := gjson.GetBytes(a.line, "data.state"); !s.seen.again && !state.Get("isStreaming").Bool() && !state.Get("isCompacting").Bool() {
-				r.endSeen(c, s, false) // that was said while the wire was cut
-			}
+			r.joined(c, s, a)
 		case a.code == protocol.CodeCwdMissing: // which no waiting changes
 			r.endSeen(c, s, false)
 			r.giveUp(c, s, protocol.CodeCwdMissing.Errorf("%s", gjson.GetBytes(a.line, "error").Str))
@@ -253,6 +254,14 @@ func (r *relay) join(c actor.Context, s *session, a *ask) {
 			r.elsewhere(c, s, n, nil, false)
 		}
 	})
+}
+
+// joined tells the client the end of what was seen, if nothing goes on in a session that it hears of again: what was
+// said of that meanwhile it has not heard, also where it was about to go on.
+func (r *relay) joined(c actor.Context, s *session, a answer) {
+	if state := gjson.GetBytes(a.line, "data.state"); !state.Get("isStreaming").Bool() && !state.Get("isCompacting").Bool() {
+		r.endSeen(c, s, false)
+	}
 }
 
 func (a *ask) cmd() protocol.Command {

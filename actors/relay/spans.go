@@ -18,7 +18,6 @@ type spans struct {
 	open   []span
 	answer protocol.Message // the last of the turn that is open; nil for none
 	work   bool             // a run has begun since the last agent_settled
-	again  bool             // and another one is to begin by itself
 	owed   []protocol.Event // the ends of what was seen of a session that was here
 }
 
@@ -52,7 +51,7 @@ func (s *spans) observe(row *protocol.EventSpec, line []byte) {
 	s.open = slices.DeleteFunc(s.open, func(o span) bool { return o.of == of && o.id == id }) // it may be told by two names
 	switch {
 	case row.Opens == protocol.SpanRun:
-		s.work, s.again = true, false
+		s.work = true
 	case row.Closes == protocol.SpanWork:
 		s.work = false
 	case row.Opens == protocol.SpanTurn:
@@ -86,7 +85,7 @@ func (s *spans) end(why string, again bool) (list []protocol.Event) {
 	if s.work && !again {
 		list = append(list, protocol.AgentSettled{Outcome: "interrupted"})
 	}
-	*s = spans{work: s.work && again, again: again}
+	*s = spans{work: s.work && again}
 	return list
 }
 

@@ -236,6 +236,15 @@ func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
 // begun is behind the key of a command of which the log says that it was begun, and its effect comes later.
 const begun = "\x00begun"
 
+// settledBefore tells a client that comes from another node that nothing goes on, where that was told before it came.
+func (s *Session) settledBefore(c actor.Context, who link.Client) {
+	if s.life.state == live || s.life.state == parked {
+		if st := s.m.State(); !st.IsStreaming && !st.IsCompacting {
+			who.Send(c.ActorSystem().Root, link.Item{Event: protocol.AgentSettled{Outcome: "interrupted"}})
+		}
+	}
+}
+
 // noteBegun says in the log that a command of a client runs, before it does, unless an entry says so that is there already.
 func (s *Session) noteBegun(seq uint64) error {
 	k, key := s.kept(), s.clients.replies.keyOf(seq)
@@ -276,7 +285,8 @@ func (s *Session) moveAway(c actor.Context, why string) {
 
 // leaveTo tells routers that the session goes on elsewhere.
 func (s *Session) leaveTo(c actor.Context, why string) {
-	moved := &link.Moved{Why: why, Ends: s.clients.spans.told.Lost("interrupted: another node has the session", !s.shared.Cluster.Stop)}
+	moved := &link.Moved{Why: why}
+	moved.Ends, moved.Owed = s.clients.spans.told.Lost("interrupted: another node has the session", !s.shared.Cluster.Stop)
 	s.clients.unsent, s.inputs.next, s.inputs.group = s.clients.unsent[:0], nil, nil
 	moved.Unanswered = s.clients.replies.goElsewhere()
 	err := protocol.CodeSessionUnavailable.Errorf("The session is on another node; whether the command was carried out is not known")

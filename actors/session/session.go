@@ -221,6 +221,10 @@ func (s *Session) dispatch(c actor.Context, m any) {
 		s.treeSaved(c, m)
 	case procsGone:
 		s.finish(c)
+	case link.Join:
+		if m.Owed {
+			s.settledBefore(c, m.Client)
+		}
 	case link.SetDialect:
 		if s.setDialect(m) {
 			s.step(c, core.Reconfigured{Settings: s.work.settings})
