@@ -332,6 +332,43 @@ func TestEngineAway(t *testing.T) {
 	})
 }
 
+// TestEngineSaysNothing: what may be in the log all the same is not refused as if it were not: its answer says that this is not
+// known, and the command that comes again under its id acts once.
+func TestEngineSaysNothing(t *testing.T) {
+	for _, said := range []string{`{"id":"x","type":"prompt","message":"~b~ two"`, `{"id":"x","type":"bash","command":"echo two"`, `{"id":"x","type":"set_session_name","name":"two"`} {
+		t.Run(gjson.Get(said+"}", "type").Str, func(t *testing.T) {
+			oneNode(t, func(t *testing.T, a *node) {
+				a.Call(t, fmt.Sprintf(helloAs, "client-me"))
+				id := a.open()
+				a.run(id, "~a~ one")
+				a.way.Cut(clustertest.Deaf)
+				a.Line(said + at(id) + `}`)
+				for range 2000 {
+					if a.pass(20 * time.Millisecond); strings.Contains(strings.Join(a.Lines(), "\n"), `{"id":"x","type":"response"`) {
+						break
+					}
+				}
+				refused := a.Answer(t, "x")
+				require.Equal(t, "session_unavailable", code(refused), refused.Raw)
+				assert.EqualValues(t, 1000, refused.Get("data.retryAfterMs").Int(), refused.Raw)
+				assert.Contains(t, refused.Get("error").Str, "not known")
+				a.way.Cut(clustertest.Whole)
+				a.pass(5 * time.Second)
+				for range 2 {
+					before := len(a.Lines())
+					a.Line(said + at(id) + `}`)
+					a.pass(15 * time.Second)
+					assert.Contains(t, strings.Join(a.Lines()[before:], "\n"), `{"id":"x","type":"response"`)
+				}
+				text := a.lines(id)
+				assert.Equal(t, strings.Count(said, "~b~ two"), strings.Count(text, `"text":"~b~ two"`), text)
+				assert.Equal(t, strings.Count(said, `"name":"two"`), strings.Count(text, `"name":"two"`), text)
+				a.same(id)
+			})
+		})
+	}
+}
+
 // TestEngineAwayAtTheFirstPrompt: the same of a session in which nothing was said before.
 func TestEngineAwayAtTheFirstPrompt(t *testing.T) {
 	oneNode(t, func(t *testing.T, a *node) {

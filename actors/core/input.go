@@ -379,6 +379,17 @@ type Reloaded struct {
 	Err     error     // why an entry could not be written; nil if none was to be
 	Undone  int       // the index of its Append in the last Step: neither it nor what follows was done
 	Changed bool      // the file is not the one that was read before: what goes on ends
+	Unsure  bool      // an entry may be in the log all the same, or come into it still
+}
+
+// refusal answers commands of which an entry could not be written.
+func (in Reloaded) refusal(why string) *protocol.Error {
+	if !in.Unsure {
+		return protocol.CodeNotDurable.Errorf("%s", why)
+	}
+	err := protocol.CodeSessionUnavailable.Errorf("%s", why)
+	err.Data = map[string]any{"retryAfterMs": 1000}
+	return err
 }
 
 // HostGone says that the client that runs the host tools has left or detached: it

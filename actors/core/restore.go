@@ -204,9 +204,10 @@ func (m *Machine) reloaded(in Reloaded, undone []Effect) {
 	if in.Err != nil {
 		why = "Session file could not be written: " + in.Err.Error()
 	}
+	refusal := in.refusal(why)
 	over := in.Changed || slices.ContainsFunc(undone, ofRun)
 	if over {
-		m.drop(protocol.CodeNotDurable.Errorf("%s", why))
+		m.drop(refusal)
 	}
 	if m.activity.inRun() != nil { // it goes on
 		in.Session.OpenCalls = nil
@@ -224,27 +225,26 @@ func (m *Machine) reloaded(in Reloaded, undone []Effect) {
 		})
 	}
 	if in.Changed {
-		m.switchLost(why)
+		m.switchLost(refusal)
 	}
 	for _, e := range undone {
-		m.instead(e, why)
+		m.instead(e, refusal)
 	}
 }
 
 // instead answers for an effect that was not done.
-func (m *Machine) instead(e Effect, why string) {
-	notDurable := protocol.CodeNotDurable.Errorf("%s", why)
+func (m *Machine) instead(e Effect, why *protocol.Error) {
 	switch e := e.(type) {
 	case Reply:
 		switch {
 		case e.instead != nil:
-			e = Reply{Seq: e.Seq, Data: e.instead(m, why)}
+			e = Reply{Seq: e.Seq, Data: e.instead(m, why.Message)}
 		case e.Err == nil && !e.Regardless:
-			e = Reply{Seq: e.Seq, Err: notDurable}
+			e = Reply{Seq: e.Seq, Err: why}
 		}
 		m.do(e)
 	case StartBash:
-		BashDone{Job: e.Job, Err: notDurable}.apply(m)
+		BashDone{Job: e.Job, Err: why}.apply(m)
 	case LoadSession, ActivateSession:
 		m.switchLost(why)
 	case Summarise:

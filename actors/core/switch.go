@@ -231,9 +231,9 @@ func (m *Machine) abandonSwitch(why *protocol.Error) {
 
 // switchLost ends a switch in which an entry could not be written, or whose
 // session is not what it was.
-func (m *Machine) switchLost(why string) {
+func (m *Machine) switchLost(why *protocol.Error) {
 	if m.swap != nil {
-		m.abandonSwitch(protocol.CodeNotDurable.Errorf("%s", why))
+		m.abandonSwitch(why)
 	}
 }
 

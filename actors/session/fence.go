@@ -123,7 +123,11 @@ func (s *Session) beginWork(c actor.Context) {
 			s.moveAway(c, "fenced")
 			return
 		case err != nil && runs:
-			s.inputs.cause(core.BashDone{Job: bash.Job, Err: protocol.CodeNotDurable.Errorf("Session file could not be written: %s", err)})
+			refusal := protocol.CodeNotDurable.Errorf("Session file could not be written: %s", err)
+			if errors.Is(err, cluster.ErrUnknown) { // it may be written there that it begins
+				refusal = keptError(s.file.id, err)
+			}
+			s.inputs.cause(core.BashDone{Job: bash.Job, Err: refusal})
 		}
 	}
 	if in := s.inputs.first(); in != nil {

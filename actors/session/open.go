@@ -641,7 +641,7 @@ func (f *foreign) takeOut(r *protocol.Resume, path string, w *workspace) bool {
 // cannot be read, the machine is left with nothing but the session's name, until
 // the file is opened again.
 func (s *Session) reloaded(undone int, err error) core.Reloaded {
-	in := core.Reloaded{Open: s.clients.spans.OpenSpans, Err: err, Undone: undone, Changed: errors.Is(err, store.ErrChanged) || final(err)}
+	in := core.Reloaded{Open: s.clients.spans.OpenSpans, Err: err, Undone: undone, Changed: errors.Is(err, store.ErrChanged) || final(err), Unsure: errors.Is(err, cluster.ErrUnknown)}
 	if !in.Changed {
 		var unread *protocol.Error
 		in.Session, unread = s.loader().quietly()
