@@ -63,7 +63,7 @@ type ChoicesOp struct {
 	AutoCompaction *bool          `json:"autoCompaction,omitempty"`
 	Tools          []string       `json:"tools,omitzero"`   // that are active, without those of clients; nil where nobody has said which
 	Grants         []string       `json:"grants,omitempty"` // permission rules that were allowed in the session
-	Limits         *BudgetLimits  `json:"limits,omitzero"` // in the place of those of the settings
+	Limits         *BudgetLimits  `json:"limits,omitzero"`  // in the place of those of the settings
 }
 
 // MovedEntry says that a session goes on in a cluster.

@@ -92,6 +92,7 @@ func (v View) tried() (n int, err error) {
 				if e.CustomType == protocol.CustomInterrupted {
 					return n, nil
 				}
+			default: // of no other type by its kind
 			}
 		}
 	}

@@ -99,6 +99,7 @@ func tried(branch []protocol.Record) (n int) {
 				return n
 			}
 			n++
+		default: // says nothing about attempts
 		}
 	}
 	return n
