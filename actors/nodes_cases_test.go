@@ -363,6 +363,50 @@ func TestApprovalOfBothOwners(t *testing.T) {
 	}, confirm)
 }
 
+// TestAnsweredWhileNodeIsLost: what a person answers to a dialog whose node is lost counts where it is asked again: the
+// answer waits for that.
+func TestAnsweredWhileNodeIsLost(t *testing.T) {
+	for _, next := range []string{"a", "c"} {
+		for _, features := range []string{`["approvals","deltaUpdates"]`, `["uiAck","deltaUpdates"]`} {
+			for _, after := range []time.Duration{0, 600 * time.Millisecond, 3 * time.Second} {
+				t.Run(fmt.Sprint(next, features, after), func(t *testing.T) {
+					bubble(t, func(t *testing.T) {
+						w, _, nodes := nodesWith(t, asking, "a", "b", "c")
+						c := through(nodes[0], "client-one", `,"features":`+features)
+						s := c.openBehind("b", next, "client-one")
+						c.Line(`{"id":"x-p","type":"prompt","message":"~x~ rounds=1 calls=1 tool=danger"` + at(s) + `}`)
+						c.pass(time.Second)
+						asks, answer := "extension_ui_request", `{"id":"x-yes","type":"extension_ui_response","value":"Allow once","id":%q`
+						if strings.Contains(features, "approvals") {
+							asks, answer = "approval_request", `{"id":"x-yes","type":"approval_response","optionId":"once","approvalId":%q`
+						}
+						asked := c.Events(s, asks)
+						require.Len(t, asked, 1, c.Kinds(s))
+						w.lose("b")
+						c.pass(after)
+						c.Line(fmt.Sprintf(answer, asked[0].Get("id").Str) + at(s) + `}`)
+						c.pass(time.Minute)
+						for _, line := range c.Lines() {
+							if v := gjson.Parse(line); v.Get("type").Str == "response" {
+								assert.True(t, v.Get("success").Bool(), line)
+							}
+						}
+						again := c.Events(s, asks)
+						require.Len(t, again, 2, c.Kinds(s))
+						assert.Equal(t, asked[0].Get("id").Str, again[1].Get("id").Str)
+						kinds := c.Kinds(s)
+						assert.Equal(t, "agent_settled", kinds[len(kinds)-1], kinds)
+						assert.Equal(t, 1, strings.Count(c.lines(s), `"role":"toolResult"`))
+						require.NoError(t, c.leave())
+						nodes[0].end()
+						nodes[2].end()
+					})
+				})
+			}
+		}
+	}
+}
+
 // TestRootWithoutFiles: a session in a root of mode none has no tool that touches files, and no bash, whoever asks for them. It works
 // where each node has an empty directory for it, and goes on anywhere; what begins in it is as it is.
 func TestRootWithoutFiles(t *testing.T) {

@@ -153,6 +153,17 @@ func (m *Machine) askLost(was cutOff) {
 // AsksAgain says whether there is anything to be asked again, or to go on with.
 func (m *Machine) AsksAgain() bool { return m.leftOpen != nil || m.lost != nil }
 
+// WillAsk says whether what an earlier life has asked in a dialog is yet to be asked again.
+func (m *Machine) WillAsk(dialog string) bool {
+	if m.leftOpen != nil {
+		return slices.ContainsFunc(m.openCalls, func(c protocol.OpenCall) bool { return c.Asked == dialog })
+	}
+	_, c := m.findCall(func(c *call) bool {
+		return c.again == dialog && (c.state == callWaiting || c.hook != 0)
+	})
+	return dialog != "" && c != nil
+}
+
 // apply goes on, in a run of its own, with the calls that clients were asked about when
 // the process ended, or with the request that was lost. Calls are judged anew: rules, extensions and tools may be
 // others. A message that came before it, or a command that stops what goes on, has ended the matter. One that

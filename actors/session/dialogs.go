@@ -128,6 +128,29 @@ func (s *Session) answerer(r link.Request) *protocol.ClientRef {
 	return r.Client.Name()
 }
 
+// isEarly says whether a command answers a dialog of an earlier life that is not asked again yet: a client has not
+// heard that the life is over.
+func (s *Session) isEarly(r link.Request) bool {
+	switch cmd := r.Cmd.(type) {
+	case protocol.ApprovalResponse:
+		return s.m.WillAsk(cmd.ApprovalID)
+	case protocol.ExtensionUIResponse:
+		return s.m.WillAsk(cmd.ID)
+	}
+	return false
+}
+
+// takeEarly takes the answers that have waited until they were asked for, or are not any more.
+func (s *Session) takeEarly(c actor.Context) {
+	early := s.inputs.early
+	s.inputs.early = nil
+	for _, r := range early {
+		if !s.life.state.over() { // else it goes where the session is
+			s.command(c, r)
+		}
+	}
+}
+
 // tooLate refuses an answer to a dialog that is over, or has an answer. A client that was
 // written before there was such a refusal does not get it.
 func (s *Session) tooLate(r link.Request) *protocol.Error {

@@ -191,6 +191,7 @@ func (s *Session) askAgain(c actor.Context) {
 	if s.life.state == live && !s.ext.loading() && s.m.AsksAgain() {
 		s.step(c, core.AskAgain{})
 	}
+	s.takeEarly(c)
 }
 
 // begin starts a machine with what the log says.

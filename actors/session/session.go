@@ -41,10 +41,11 @@ func newSession(d *durable) *Session {
 
 // inputs are on their way to the machine.
 type inputs struct {
-	next  []core.Input // that effects have caused: handled before anything else
-	group []core.Input // messages whose entries are to share an fsync
-	now   int64        // when the last step began, epoch milliseconds
-	keys  []string     // of the commands that the last step is about, in a cluster
+	next  []core.Input   // that effects have caused: handled before anything else
+	group []core.Input   // messages whose entries are to share an fsync
+	now   int64          // when the last step began, epoch milliseconds
+	keys  []string       // of the commands that the last step is about, in a cluster
+	early []link.Request // answers to dialogs that are yet to be asked again
 }
 
 // cause queues an input behind those that effects have caused.
@@ -236,11 +237,16 @@ func (s *Session) dispatch(c actor.Context, m any) {
 			s.leave(c)
 		}
 	}
+	s.takeEarly(c)
 }
 
 // command gives a client's command to the machine, unless it is about who hears
 // of the session and how long it lives.
 func (s *Session) command(c actor.Context, r link.Request) {
+	if s.isEarly(r) {
+		s.inputs.early = append(s.inputs.early, r)
+		return
+	}
 	err := s.belongs(r)
 	if err == nil {
 		err = s.tooLate(r)
