@@ -208,7 +208,7 @@ func nodesWith(t *testing.T, change func(*Config), names ...string) (*wires, *cl
 	for _, name := range names {
 		n := startNode(t, engine, h, name, func(c *Config) {
 			c.Epoch = "e" + name
-			c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: everywhere(name), Log: zerolog.Nop()}
+			c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: everywhere(name), Copies: copies, Log: zerolog.Nop()}
 			change(c)
 		})
 		w.mu.Lock()
@@ -1379,6 +1379,34 @@ func TestOwnerStandsStill(t *testing.T) {
 		require.NoError(t, c.leave())
 		a.end()
 		b.end()
+	})
+}
+
+// TestAttachFarByOtherNames: a client that uses a session of another node attaches to it by its id as durable and by the path that
+// lists give, as on the node that has the session.
+func TestAttachFarByOtherNames(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, _, nodes := nodesOf(t, "a", "b")
+		script := func(n *node, s string) (answers []string) {
+			c := through(n, "client-two", "")
+			for i, names := range []string{`"sessionId":"` + s + `"`, `"durableId":"` + s + `"`, `"sessionPath":"` + copies + `/` + s + `.jsonl"`} {
+				for _, role := range []string{"", `,"role":"viewer"`} {
+					c.Line(fmt.Sprintf(`{"id":"x-%d%d","type":"attach",%s%s}`, i, len(role), names, role))
+					c.pass(time.Second)
+					answers = append(answers, ofTheNode.ReplaceAllString(c.Answer(t, fmt.Sprintf("x-%d%d", i, len(role))).Raw, ""))
+				}
+			}
+			require.False(t, c.Call(t, `{"type":"prompt","message":"~x~"`+at(s)+`}`).Get("success").Bool(), "it is a viewer")
+			require.NoError(t, c.leave())
+			return answers
+		}
+		c := through(nodes[1], "client-one", "")
+		s := c.openOn("b", "client-one")
+		c.run(s, "~x~ one")
+		assert.Equal(t, script(nodes[1], s), script(nodes[0], s))
+		require.NoError(t, c.leave())
+		nodes[0].end()
+		nodes[1].end()
 	})
 }
 

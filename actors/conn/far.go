@@ -55,6 +55,29 @@ func (r *router) goesFar(c actor.Context, req protocol.Request, err *protocol.Er
 	return true
 }
 
+// attachFar attaches to a session of another node that the client has named in another way than by its handle: its path is
+// one of this node, and by its id it is found only where it is open.
+func (r *router) attachFar(c actor.Context, to *route, req protocol.Request, cmd protocol.AttachSession) {
+	var line map[string]json.RawMessage
+	handle, err := json.Marshal(to.handle)
+	if err == nil {
+		err = json.Unmarshal(r.current.bytes, &line)
+	}
+	if err == nil {
+		delete(line, "durableId")
+		delete(line, "sessionPath")
+		line["sessionId"] = handle
+		r.current.bytes, err = json.Marshal(line)
+	}
+	if err != nil { // it was read before
+		panic(err)
+	}
+	to.detached, to.viewed = false, cmd.Role == protocol.RoleViewer || r.cfg.ViewOnly
+	cmd.SessionID, cmd.DurableID, cmd.SessionPath = to.handle, "", ""
+	req.Cmd, req.SessionID = cmd, to.handle
+	r.forwardFar(c, to.handle, req, nil)
+}
+
 // forwardFar gives the current command to the relay.
 func (r *router) forwardFar(c actor.Context, session string, req protocol.Request, opens *relay.Opening) {
 	r.current.owed = false

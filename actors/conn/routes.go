@@ -245,8 +245,14 @@ func (r *router) attachSession(c actor.Context, req protocol.Request, cmd protoc
 	var to *route
 	if cmd.SessionID != "" {
 		to = r.routes.to(cmd.SessionID)
-	} else if cmd.DurableID != "" && r.routes.relay != nil {
-		to = r.routes.to(cmd.DurableID)
+	} else if r.routes.relay != nil {
+		if id := cmp.Or(cmd.DurableID, r.server.Cluster.CopyOf(cmd.SessionPath)); id != "" {
+			to = r.routes.to(id)
+		}
+		if to != nil && to.far {
+			r.attachFar(c, to, req, cmd)
+			return
+		}
 	}
 	if to == nil {
 		to = r.find(c, cmd)

@@ -34,6 +34,7 @@ type Shared struct {
 	Wait    time.Duration // how long a line waits for a session that no node has; 0 for DefaultWait
 	Log     zerolog.Logger
 	Roots   map[string]cluster.Root // of this node
+	Copies  string                  // the directory in which this node has copies of sessions
 	Metrics *cluster.Metrics        // nil counts nothing
 	Stops   bool                    // a run that was cut off with its node does not go on
 	Drain   func()                  // ends this node; nil where nobody can ask for that

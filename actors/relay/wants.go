@@ -66,6 +66,15 @@ func (s *Shared) noFiles(root, cwd string) *protocol.Error {
 	return nil
 }
 
+// CopyOf is the session of which a file of this node is the copy; "" for none.
+func (s *Shared) CopyOf(path string) string {
+	id, is := strings.CutSuffix(filepath.Base(path), ".jsonl")
+	if path == "" || !is || filepath.Dir(path) != s.Copies {
+		return ""
+	}
+	return id
+}
+
 // in is a directory in a root, "" if this node does not have it.
 func (s *Shared) in(root, rest string) string {
 	of, has := s.Roots[root]

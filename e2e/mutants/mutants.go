@@ -395,6 +395,7 @@ var mutants = []mutant{
 	{"what a lost node has begun has no end", "actors/relay/relay.go", "range s.seen.end(lostOnTheWay, again) {", "range s.seen.end(lostOnTheWay, again)[:0] {", []string{"./actors", "-run", "EndsWhatHasBegun"}},
 	{"what was said while a wire was cut has no end", "actors/relay/relay.go", "if state := gjson.GetBytes(a.line, \"data.state\"); !state", "if state := gjson.GetBytes(a.line, \"data.state\"); false && !state", []string{"./actors", "-run", "EndsWhatHasBegun"}},
 	{"an answer to a dialog that is yet to be asked again is refused", "actors/session/session.go", "if s.isEarly(r) {", "if false {", []string{"./actors", "-run", "TestAnsweredWhileNodeIsLost"}},
+	{"a session of another node is attached to by what it is not called there", "actors/conn/routes.go", "to != nil && to.far {\n\t\t\tr.attachFar", "to != nil && false {\n\t\t\tr.attachFar", []string{"./actors", "-run", "TestAttachFarByOtherNames"}},
 	{"a fenced session keeps back that it is not settled", "actors/session/moved.go", "moved.Ends, moved.Owed = ", "moved.Ends, _ = ", []string{"./actors", "-run", "FencedEndsWhatHasBegun"}},
 	{"who comes late to its own node hears of no end", "actors/session/session.go", "		if m.Owed {\n", "		if m.Owed && false {\n", []string{"./actors", "-run", "TestRelayIsLate"}},
 	{"what is about to go on says that nothing does", "actors/core/machine.go", " || m.AsksAgain(),", ",", []string{"./actors/core", "-run", "TestScripts/ask-again"}},
