@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,75 @@ func TestTreesMove(t *testing.T) {
 		b.Call(t, `{"type":"close_session"`+at(s)+`}`)
 		b.end()
 	})
+}
+
+// TestTreesTooOld: the remote was away behind the last turn of a node that is lost, or drained: the model and the clients of the
+// next one are told that its files are older than that turn, once; what a drained node could not save it keeps. Where the tree
+// was saved, nobody is told of it.
+func TestTreesTooOld(t *testing.T) {
+	for _, way := range []string{"lost", "drained", "lost in a run", "saved"} {
+		t.Run(way, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w, nodes, tree := treesOf(t, "a", "b")
+				c := through(nodes[0], "client-one", "")
+				c.Line(`{"id":"x-o","type":"open_session","cwd":"g:sub","retain":true}`)
+				s := c.wait("x-o").Get("data.sessionId").Str
+				from, to := nodes[0], nodes[1]
+				if exists(tree("b", s, "")) {
+					from, to = to, from
+				}
+				says := func(id, command string) {
+					c.Line(fmt.Sprintf(`{"id":%q,%s%s}`, id, command, at(s)))
+					v := c.wait(id)
+					require.True(t, v.Get("success").Bool(), v.Raw)
+					c.pass(5 * time.Second)
+				}
+				change := func(id, text string) { // the command only says that something was run
+					require.NoError(t, os.WriteFile(tree(from.name, s, "sub/file"), []byte(text), 0o644))
+					says(id, `"type":"bash","command":"make"`)
+				}
+				change("x-1", "two")
+				origin := filepath.Dir(tree("origin", "x", ""))
+				if way != "saved" {
+					require.NoError(t, os.Rename(origin, origin+"-away"))
+				}
+				change("x-2", "three")
+				if way == "lost in a run" {
+					says("x-3", `"type":"prompt","message":"~x~ pace=500 parts=40"`)
+				}
+				if way == "drained" {
+					from.member.Drain()
+					from.end()
+					kept, err := exec.Command("git", "-C", tree(from.name, ".repository", ""), "for-each-ref", "--format=%(refname)", "refs/troupe/lost/"+s).Output()
+					require.NoError(t, err)
+					assert.NotEmpty(t, kept)
+				} else {
+					w.lose(from.name)
+				}
+				if way != "saved" {
+					for range 20 { // it claims the session, and gives it up again
+						v := to.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, copies+"/"+s+".jsonl"))
+						require.Contains(t, []string{"session_unavailable", "not_here"}, code(v), v.Raw)
+						to.pass(500 * time.Millisecond)
+					}
+					require.NoError(t, os.Rename(origin+"-away", origin))
+				}
+				to.take(s)
+				to.pass(30 * time.Second)
+				text, err := os.ReadFile(tree(to.name, s, "sub/file"))
+				require.NoError(t, err)
+				told := strings.Count(to.lines(s), "which was before the end of the last turn")
+				if way == "saved" {
+					assert.Equal(t, "three", string(text))
+					assert.Zero(t, told)
+				} else {
+					assert.Equal(t, "two", string(text))
+					assert.Equal(t, 1, told)
+				}
+				to.end()
+			})
+		})
+	}
 }
 
 // TestTreesOfNothing: a directory in which nothing is left, which is in no commit, is where the session goes on.

@@ -30,8 +30,9 @@ const (
 
 // Types of the messages that troupe itself adds to a conversation.
 const (
-	NoteTodos = "todo-reminder"  // of open items of the todo list
-	NoteRules = "ttsr-injection" // of stream rules that an answer ran against
+	NoteFailover = "failover"       // of a node that was lost
+	NoteTodos    = "todo-reminder"  // of open items of the todo list
+	NoteRules    = "ttsr-injection" // of stream rules that an answer ran against
 )
 
 // FailoverOp says which node of a cluster was lost.

@@ -47,6 +47,38 @@ func (v View) Adopted() (op protocol.AdoptedOp, adopted bool) {
 	return op, false
 }
 
+// Worked is the newest entry that says that something was run which may have changed files, a tool or a command, or that
+// the model was told that a node was lost; "" for none.
+func (v View) Worked() string { return v.id(v.work(0)) }
+
+// WorkedSince says whether there is such an entry behind a place, "" for the beginning. inRun leaves out what stands behind
+// the newest message of a user.
+func (v View) WorkedSince(place string, inRun bool) bool {
+	end := int32(len(v.slots))
+	for inRun && end > 0 {
+		end--
+		inRun = v.slots[end].role != roleUser
+	}
+	at := v.work(len(v.slots) - int(end))
+	return at != none && (place == "" || at > v.find(place))
+}
+
+// work is the slot of the newest such entry but for some at the end.
+func (v View) work(but int) int32 {
+	for i := int32(len(v.slots)-but) - 1; i >= 0; i-- {
+		switch s := v.slots[i]; {
+		case s.role == roleToolResult, s.role == roleBashExecution:
+			return i
+		case s.kind == kindCustomMessage:
+			r, err := v.record(i)
+			if e, is := r.Entry.(protocol.CustomMessageEntry); err == nil && is && e.CustomType == protocol.NoteFailover {
+				return i
+			}
+		}
+	}
+	return none
+}
+
 // Choices is the newest [protocol.ChoicesOp] of the file; nil for none.
 func (v View) Choices() json.RawMessage {
 	for e := range v.ownBack() {

@@ -361,6 +361,7 @@ type Failover struct {
 	Stop  bool   // a run that was cut off is not to go on
 	Cwd   string // where the session works now, if that is another directory; "" if not
 	Saved bool   // what its files have is what was saved behind a turn that had settled
+	Older bool   // and that was not the last one
 }
 
 // Reconfigured brings new settings and resources, after reload_resources.

@@ -48,6 +48,7 @@ func (in Restored) apply(m *Machine) {
 	m.keepChoices(nil)
 	if again {
 		m.keepAsked(in.Session)
+		m.tellLater(in.Failover)
 		return
 	}
 	if f := in.Failover; f != nil && (in.Session.Interrupted || in.Session.Tried > 0) && !f.Stop && m.model != nil && !m.model.Missing {
@@ -55,6 +56,7 @@ func (in Restored) apply(m *Machine) {
 		return
 	}
 	m.endOmitted()
+	defer m.tellOlder(in)
 	results, note := m.finishBranch(in.Session)
 	if in.Carryover == nil || m.set.Child != nil {
 		m.writeHead()
@@ -103,6 +105,7 @@ func (m *Machine) failedOver(to Loaded, f Failover) {
 	if len(asked) > 0 {
 		m.openCalls, to.OpenCalls = asked, asked
 		m.keepAsked(to)
+		m.tellLater(&f)
 		return
 	}
 	m.lost = &f
@@ -112,6 +115,38 @@ func (m *Machine) failedOver(to Loaded, f Failover) {
 	if last, is := to.Last.(*protocol.AssistantMessage); is && to.Tried > 0 {
 		m.tried, m.failure = to.Tried, last.ErrorMessage
 	}
+}
+
+// olderFiles is what the model is told of files that are older than what it has done.
+const olderFiles = " Its files are as they were when they were last saved, which was before the end of the last turn that had settled: what was changed since is lost."
+
+// tellOlder says that files are older than the log, where no run goes on that would be told.
+func (m *Machine) tellOlder(in Restored) {
+	if f := in.Failover; f != nil && f.Older {
+		m.inject(nil, *noteToModel(protocol.NoteFailover, movedNote(*f)))
+	}
+}
+
+// tellLater says it once calls have their results that are open.
+func (m *Machine) tellLater(f *Failover) {
+	if f != nil && f.Older {
+		m.forTurnEnd = append(m.forTurnEnd, *noteToModel(protocol.NoteFailover, movedNote(*f)))
+	}
+}
+
+// movedNote is what the model is told of another machine.
+func movedNote(f Failover) string {
+	note := "The session goes on on another machine."
+	if f.Cwd != "" {
+		note += " The directory is now " + f.Cwd + "."
+	}
+	switch {
+	case f.Older:
+		note += olderFiles
+	case f.Saved:
+		note += " Its files are as they were when the last turn had settled: what was changed since is lost."
+	}
+	return note
 }
 
 // endOmitted says in the log that a request is not made again of which the answer was taken out, where another process
@@ -132,15 +167,8 @@ const (
 // askLost makes the request again that was lost.
 func (m *Machine) askLost(was cutOff) {
 	c := cause{}
-	note := "The session goes on on another machine."
-	if was.lost.Cwd != "" {
-		note += " The directory is now " + was.lost.Cwd + "."
-	}
-	if was.lost.Saved {
-		note += " Its files are as they were when the last turn had settled: what was changed since is lost."
-	}
 	if was.lost.Cwd != "" || was.lost.Saved {
-		c.note = noteToModel("failover", note)
+		c.note = noteToModel(protocol.NoteFailover, movedNote(*was.lost))
 	}
 	if was.tried == 0 || !m.AutoRetry {
 		m.startRun(c)

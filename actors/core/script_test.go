@@ -337,7 +337,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 	case "restart":
 		return w.restart()
 	case "failover":
-		return w.failover(d.HasArg("stop"), arg("cwd"))
+		return w.failover(d.HasArg("stop"), arg("cwd"), d.HasArg("older"))
 	case "ask-again":
 		return w.step(AskAgain{})
 	}

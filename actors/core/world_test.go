@@ -325,13 +325,13 @@ func (w *world) restart() []Effect {
 }
 
 // failover is a restart on another node, which has lost the one before.
-func (w *world) failover(stop bool, cwd string) []Effect {
+func (w *world) failover(stop bool, cwd string, older bool) []Effect {
 	w.lose()
 	w.wire, w.spans = nil, OpenSpans{}
 	clear(w.allowed)
 	clear(w.permitted)
 	clear(w.approvals)
-	return w.step(Restored{Session: w.load(), Settings: w.set, Failover: &Failover{From: "w1", Stop: stop, Cwd: cwd}})
+	return w.step(Restored{Session: w.load(), Settings: w.set, Failover: &Failover{From: "w1", Stop: stop, Cwd: cwd, Saved: older, Older: older}})
 }
 
 // crash loses the machine and everything it had started, and begins anew from

@@ -64,7 +64,7 @@ func (d *durable) doubtful(root *actor.RootContext, m inDoubt) {
 }
 
 // failover says whether the log that was opened comes from a node that was lost.
-func (d *durable) failover() *core.Failover {
+func (d *durable) failover(to core.Loaded) *core.Failover {
 	k := keptBy(d.file.Log)
 	if k == nil || k.owned == nil || k.owned.From == "" || d.last.ran() && k.owned.From == k.cluster.Member.Self() {
 		return nil
@@ -76,7 +76,8 @@ func (d *durable) failover() *core.Failover {
 	if op, adopted := d.file.View().Adopted(); adopted {
 		f.Cwd = op.Cwd
 	}
-	f.Saved = k.tree != nil && f.From != k.cluster.Member.Self()
+	f.Saved = k.tree != nil && (f.From != k.cluster.Member.Self() || k.tree.found.Put) // it may have had the session, and no tree
+	f.Older = f.Saved && k.tree.older(d.file.View(), to.Interrupted || to.Tried > 0)
 	return &f
 }
 

@@ -61,6 +61,7 @@ func (d *durable) closeLog() {
 	if d.life.state != closed && (d.spec.Memory || begins) {
 		return
 	}
+	keptBy(d.file.Log).worked(d.file.View())
 	closeFile(d.file.Log, d.log)
 	d.file.Log = nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"troupe/actors/cluster"
 	"troupe/actors/kernel"
+	"troupe/store"
 	"troupe/tools"
 	"troupe/tools/git"
 )
@@ -40,6 +41,8 @@ type rooted struct {
 	log   zerolog.Logger
 	saved cluster.Seq // what the log had when the tree was saved; of the session's goroutine
 	busy  bool        // it is being saved; likewise
+	found git.Found   // when it was checked out
+	place string      // of the log, behind which the tree is now, see [store.View.Worked]; of the session's goroutine
 
 	mu sync.Mutex // one save after the other
 }
@@ -62,9 +65,10 @@ func (h *Shared) checkOut(k *kept) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkOutTime)
 	defer cancel()
-	lost, err := root.CheckOut(ctx, t.env, k.id, t.epoch)
-	if len(lost) > 0 {
-		k.log.Warn().Strs("files", lost).Str("kept", "refs/troupe/lost/"+k.id).
+	found, err := root.CheckOut(ctx, t.env, k.id, t.epoch)
+	t.found, t.place = found, found.Behind
+	if len(found.Lost) > 0 {
+		k.log.Warn().Strs("files", found.Lost).Str("kept", "refs/troupe/lost/"+k.id).
 			Msg("files were changed here and not saved before the session went on elsewhere: they are kept in the repository of the root")
 	}
 	if err != nil { // there is nothing to be saved
@@ -79,13 +83,25 @@ func (h *Shared) checkOut(k *kept) error {
 	return nil
 }
 
-// save brings the tree to the remote as it is.
-func (t *rooted) save(within time.Duration) error {
+// older says whether the tree that was found here is older than what its log says was done in turns that had settled.
+func (t *rooted) older(log store.View, inRun bool) bool {
+	return t.found.Put && t.found.Behind != git.Unknown && log.WorkedSince(t.found.Behind, inRun)
+}
+
+// worked notes behind which place of the log the tree is.
+func (k *kept) worked(log store.View) {
+	if k != nil && k.tree != nil {
+		k.tree.place = log.Worked()
+	}
+}
+
+// save brings the tree to the remote as it is behind a place of the log.
+func (t *rooted) save(within time.Duration, place string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	_, err := t.root.Save(ctx, t.env, t.id, t.epoch)
+	_, err := t.root.Save(ctx, t.env, t.id, t.epoch, place)
 	return err
 }
 
@@ -114,7 +130,9 @@ func (s *Session) saveTree(c actor.Context) {
 		return
 	}
 	t.busy = true
-	kernel.Background(c, func() any { return treeSaved{t, at.Seq, t.save(saveTime)} })
+	k.worked(s.file.View())
+	place := t.place
+	kernel.Background(c, func() any { return treeSaved{t, at.Seq, t.save(saveTime, place)} })
 }
 
 // treeSaved notes how far the tree is saved. One that could not be is saved behind the next turn.
@@ -132,7 +150,27 @@ func (k *kept) saveAtEnd() {
 	if t == nil || k.owned.Fenced() {
 		return
 	}
-	t.complain(k.wait(func(context.Context) error { return t.save(lastSaveTime) }))
+	t.complain(k.wait(func(context.Context) error {
+		err := t.save(lastSaveTime, t.place)
+		if err != nil && !errors.Is(err, git.ErrNewerTree) {
+			t.keepHere()
+		}
+		return err
+	}))
+}
+
+// keepHere keeps what could not be saved where another tree of the session does not replace it.
+func (t *rooted) keepHere() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastSaveTime)
+	defer cancel()
+	files, err := t.root.SetAside(ctx, t.env, t.id)
+	switch {
+	case err != nil:
+		t.log.Warn().Err(err).Msg("what could not be saved of the working tree is in the directory of the session only")
+	case len(files) > 0:
+		t.log.Warn().Strs("files", files).Str("kept", "refs/troupe/lost/"+t.id).
+			Msg("files were changed and could not be saved before the session was given up: they are kept in the repository of the root")
+	}
 }
 
 // forgetTree removes the working tree of a session from this node.

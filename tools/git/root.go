@@ -53,20 +53,29 @@ func (r *Root) address() string {
 	return address
 }
 
+// Found is what a machine finds that is to have a working tree.
+type Found struct {
+	Lost   []string // files that it has had changed, and that nobody had saved when the session went elsewhere
+	Put    bool     // the tree is as another machine has saved it
+	Behind string   // the place behind which that was, see [Root.Save]; [Unknown] of a save that does not say it
+}
+
+// Unknown is the place of a save that says none.
+const Unknown = "?"
+
 // CheckOut has the working tree of a session be here, for its owner of an epoch, which is larger than that of every
-// owner before, and says so at the remote. Where the session is new, so is the tree. lost are files that this
-// machine has had changed, and that nobody had saved when the session went elsewhere: they are kept in a
-// commit below refs/troupe/lost/SESSION of the repository here.
-func (r *Root) CheckOut(ctx context.Context, env *tools.Env, session string, epoch uint64) (lost []string, err error) {
+// owner before, and says so at the remote. Where the session is new, so is the tree. Files that were lost
+// are kept in a commit below refs/troupe/lost/SESSION of the repository here.
+func (r *Root) CheckOut(ctx context.Context, env *tools.Env, session string, epoch uint64) (found Found, err error) {
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
-		return nil, err
+		return found, err
 	}
 	if err := r.begin(ctx, env); err != nil {
-		return nil, err
+		return found, err
 	}
 	from, err := r.fetch(ctx, env, session)
 	if err != nil {
-		return nil, err
+		return found, err
 	}
 	g := r.git(env)
 	last, _ := g.line(ctx, "rev-parse", "-q", "--verify", lastRef(session))
@@ -74,22 +83,34 @@ func (r *Root) CheckOut(ctx context.Context, env *tools.Env, session string, epo
 	switch {
 	case here && from.saved == last: // nobody else has had it
 	case here:
-		if lost, err = r.setAside(ctx, env, session, last); err != nil {
-			return nil, err
+		if found.Lost, err = r.SetAside(ctx, env, session); err != nil {
+			return found, err
 		}
 		fallthrough
 	default:
 		if err := r.put(ctx, env, session, from, here); err != nil {
-			return lost, err
+			return found, err
 		}
 		if last = from.saved; last != "" {
+			found.Put = true
 			if _, err := g.run(ctx, "update-ref", lastRef(session), last); err != nil {
-				return lost, err
+				return found, err
 			}
 		}
 	}
-	_, err = r.Save(ctx, env, session, epoch)
-	return lost, err
+	if last != "" {
+		body, err := g.line(ctx, "log", "-1", "--format=%b", last)
+		if err != nil {
+			return found, err
+		}
+		if place, says := strings.CutPrefix(body, behind); !says {
+			found.Behind = Unknown
+		} else {
+			found.Behind = strings.TrimSpace(place)
+		}
+	}
+	_, err = r.Save(ctx, env, session, epoch, found.Behind)
+	return found, err
 }
 
 // begin makes the repository.
@@ -196,13 +217,14 @@ func (r *Root) put(ctx context.Context, env *tools.Env, session string, from ori
 	return nil
 }
 
-// setAside keeps what a tree has that was not saved.
-func (r *Root) setAside(ctx context.Context, env *tools.Env, session, last string) (lost []string, err error) {
-	now, changed, err := r.commit(ctx, env, session, last, 0)
+// SetAside keeps what a tree has that was not saved, in a commit below refs/troupe/lost/SESSION of the repository here.
+func (r *Root) SetAside(ctx context.Context, env *tools.Env, session string) (lost []string, err error) {
+	g := r.git(env)
+	last, _ := g.line(ctx, "rev-parse", "-q", "--verify", lastRef(session))
+	now, changed, err := r.commit(ctx, env, session, last, 0, "")
 	if err != nil || !changed {
 		return nil, err
 	}
-	g := r.git(env)
 	if _, err := g.run(ctx, "update-ref", fmt.Sprintf("refs/troupe/lost/%s/%d", session, time.Now().UnixMilli()), now); err != nil {
 		return nil, err
 	}
@@ -214,7 +236,7 @@ func (r *Root) setAside(ctx context.Context, env *tools.Env, session, last strin
 }
 
 // commit makes a commit of a working tree as it is; changed is false if it is that of another one.
-func (r *Root) commit(ctx context.Context, env *tools.Env, session, than string, epoch uint64) (is string, changed bool, err error) {
+func (r *Root) commit(ctx context.Context, env *tools.Env, session, than string, epoch uint64, place string) (is string, changed bool, err error) {
 	g := r.inTree(env, session)
 	index := filepath.Join(r.repository(), "worktrees", session, "troupe-index-"+token())
 	defer os.Remove(index)
@@ -234,30 +256,33 @@ func (r *Root) commit(ctx context.Context, env *tools.Env, session, than string,
 		return "", false, err
 	}
 	if than != "" {
-		was, err := g.line(ctx, "log", "-1", "--format=%T %P %s", than)
+		was, err := g.line(ctx, "log", "-1", "--format=%T %P %s %b", than)
 		if err != nil {
 			return "", false, err
 		}
-		if of := " " + title(session, epoch); was == tree+" "+head+of || epoch == 0 && strings.HasPrefix(was, tree+" "+head+" ") {
+		if of := " " + title(session, epoch) + " " + behind + place; strings.TrimSpace(was) == strings.TrimSpace(tree+" "+head+of) || epoch == 0 && strings.HasPrefix(was, tree+" "+head+" ") {
 			return than, false, nil
 		}
 	}
 	who := []string{"GIT_AUTHOR_NAME=troupe", "GIT_AUTHOR_EMAIL=troupe@localhost", "GIT_COMMITTER_NAME=troupe", "GIT_COMMITTER_EMAIL=troupe@localhost"}
-	is, err = g.with(who...).line(ctx, "commit-tree", tree, "-p", head, "-m", title(session, epoch))
+	is, err = g.with(who...).line(ctx, "commit-tree", tree, "-p", head, "-m", title(session, epoch), "-m", behind+place)
 	return is, true, err
 }
 
-// title is the message of a commit of a working tree.
+// behind begins the line of such a message that says behind which place of the session it was made.
+const behind = "behind: "
+
+// title is the first line of the message of a commit of a working tree.
 func title(session string, epoch uint64) string {
 	return "troupe: session " + session + " in epoch " + strconv.FormatUint(epoch, 10)
 }
 
-// Save brings the working tree of a session to the remote as it is, for its owner of an epoch; changed is false if
-// it is there already. It fails with [ErrNewerTree].
-func (r *Root) Save(ctx context.Context, env *tools.Env, session string, epoch uint64) (changed bool, err error) {
+// Save brings the working tree of a session to the remote as it is, for its owner of an epoch, and says behind which place
+// of the session that is; changed is false if all of it is there already. It fails with [ErrNewerTree].
+func (r *Root) Save(ctx context.Context, env *tools.Env, session string, epoch uint64, place string) (changed bool, err error) {
 	g := r.git(env)
 	last, _ := g.line(ctx, "rev-parse", "-q", "--verify", lastRef(session))
-	now, changed, err := r.commit(ctx, env, session, last, epoch)
+	now, changed, err := r.commit(ctx, env, session, last, epoch, place)
 	if err != nil || !changed {
 		return false, err
 	}
@@ -308,7 +333,7 @@ func (r *Root) Forget(ctx context.Context, env *tools.Env, session string) error
 		return nil
 	}
 	last, _ := r.git(env).line(ctx, "rev-parse", "-q", "--verify", lastRef(session))
-	if _, changed, err := r.commit(ctx, env, session, last, 0); err != nil || changed {
+	if _, changed, err := r.commit(ctx, env, session, last, 0, ""); err != nil || changed {
 		return err
 	}
 	r.mu.Lock()

@@ -40,13 +40,13 @@ func newRooted(t *testing.T) *rooted {
 // takes has a machine have the session, and returns what was lost there.
 func (r *rooted) takes(machine int, epoch uint64) []string {
 	r.t.Helper()
-	lost, err := r.roots[machine].CheckOut(context.Background(), r.env, tree, epoch)
+	found, err := r.roots[machine].CheckOut(context.Background(), r.env, tree, epoch)
 	require.NoError(r.t, err)
-	return lost
+	return found.Lost
 }
 
 func (r *rooted) saves(machine int, epoch uint64) (bool, error) {
-	return r.roots[machine].Save(context.Background(), r.env, tree, epoch)
+	return r.roots[machine].Save(context.Background(), r.env, tree, epoch, "")
 }
 
 func (r *rooted) path(machine int, name string) string {
@@ -154,6 +154,40 @@ func TestRootLost(t *testing.T) {
 	refs := r.git(0, "for-each-ref", "--format=%(refname)", "refs/troupe/lost/"+tree)
 	require.NotEmpty(t, refs)
 	assert.Equal(t, "three", r.git(0, "show", refs+":kept"))
+}
+
+// TestRootBehind: a machine knows behind which place of the session the tree was saved that it finds, also one in which
+// nothing had changed; and that a tree is its own, which nobody else has had.
+func TestRootBehind(t *testing.T) {
+	r := newRooted(t)
+	finds := func(machine int, epoch uint64) Found {
+		found, err := r.roots[machine].CheckOut(context.Background(), r.env, tree, epoch)
+		require.NoError(t, err)
+		return found
+	}
+	saves := func(machine int, epoch uint64, place string, changes bool) {
+		changed, err := r.roots[machine].Save(context.Background(), r.env, tree, epoch, place)
+		require.NoError(t, err)
+		assert.Equal(t, changes, changed)
+	}
+	assert.Equal(t, Found{}, finds(0, 5))
+	assert.Equal(t, Found{Put: true}, finds(1, 7), "it was saved behind nothing")
+	saves(1, 7, "one", true)
+	saves(1, 7, "one", false)
+	assert.Equal(t, Found{Put: true, Behind: "one"}, finds(0, 9))
+	assert.Equal(t, Found{Behind: "one"}, finds(0, 11), "nobody else has had it")
+	saves(0, 11, "two", true)
+	require.NoError(t, os.Rename(r.origin, r.origin+"-away"))
+	r.write(0, "new", "new")
+	_, err := r.roots[0].Save(context.Background(), r.env, tree, 11, "three")
+	require.Error(t, err)
+	lost, err := r.roots[0].SetAside(context.Background(), r.env, tree)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"new"}, lost)
+	refs := r.git(0, "for-each-ref", "--format=%(refname)", "refs/troupe/lost/"+tree)
+	assert.Equal(t, "new", r.git(0, "show", refs+":new"))
+	require.NoError(t, os.Rename(r.origin+"-away", r.origin))
+	assert.Equal(t, Found{Put: true, Behind: "two"}, finds(1, 13))
 }
 
 // TestRootFenced: an owner of before does not save over a later one; what it has saved while the later one began
