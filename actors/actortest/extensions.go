@@ -359,3 +359,51 @@ func (x *stubbornVM) Say(w extension.Word) {
 	}
 	x.askingVM.Say(w)
 }
+
+// GateHost runs an extension that asks a person about every call, and for each run of its command xc.
+type GateHost struct{}
+
+// Open implements what runs extensions.
+func (GateHost) Open(_ extension.Spec, sink func(extension.Said)) extension.VM {
+	sink(extension.Ready{Registrations: extension.Registrations{
+		Listens: []string{"tool_call"}, Commands: []extension.CommandDef{{Name: "xc", Path: "x.ts"}},
+	}})
+	return &gateVM{sink: sink, asked: map[uint64]func(bool){}}
+}
+
+// Close implements what runs extensions.
+func (GateHost) Close() error { return nil }
+
+type gateVM struct {
+	sink  func(extension.Said)
+	op    uint64
+	asked map[uint64]func(yes bool)
+}
+
+// Say implements [extension.VM].
+func (x *gateVM) Say(w extension.Word) {
+	switch w := w.(type) {
+	case extension.Rebind:
+		x.sink(extension.Ready{Registrations: extension.Registrations{Listens: []string{"tool_call"}}})
+	case extension.Call:
+		x.ask(func(yes bool) { x.sink(extension.Done{ID: w.ID, Result: fmt.Appendf(nil, `{"block":%t}`, !yes)}) })
+	case extension.RunCommand:
+		x.ask(func(bool) { x.sink(extension.CommandDone{ID: w.ID}) })
+	case extension.Answer:
+		if then := x.asked[w.Op]; then != nil {
+			delete(x.asked, w.Op)
+			then(gjson.GetBytes(w.Result, "confirmed").Bool())
+		}
+	case extension.Tell:
+		x.sink(extension.Told{N: w.N})
+	case extension.Close:
+		x.sink(extension.Gone{})
+	default:
+	}
+}
+
+func (x *gateVM) ask(then func(bool)) {
+	x.op++
+	x.asked[x.op] = then
+	x.sink(extension.Op{ID: x.op, Name: "ui", Args: json.RawMessage(`{"method":"confirm","title":"Run?"}`)})
+}

@@ -28,8 +28,13 @@ func (m *Machine) dialogID(kind string, c *call) string {
 	if c.again = ""; strings.HasPrefix(old, kind) {
 		return old
 	}
+	return m.newID(kind)
+}
+
+// newID is a new id of something that clients are to answer. It begins with its kind.
+func (m *Machine) newID(kind string) string {
 	m.dialogs++
-	return kind + strconv.Itoa(m.dialogs)
+	return kind + m.life + strconv.Itoa(m.dialogs)
 }
 
 const previewLimit = 2000

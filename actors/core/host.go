@@ -3,7 +3,6 @@ package core
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 
 	"github.com/tidwall/gjson"
 
@@ -71,8 +70,7 @@ func (in HostReady) apply(m *Machine) {
 		m.hostGone(r, c)
 		return
 	}
-	m.dialogs++
-	c.host = "host_" + strconv.Itoa(m.dialogs)
+	c.host = m.newID("host_")
 	m.emit(protocol.HostToolCall{ID: c.host, ToolCallID: c.ID, ToolName: c.Name, Arguments: in.Args})
 }
 
@@ -144,7 +142,6 @@ func (m *Machine) cancelHost(c *call) {
 	if c.host == "" {
 		return
 	}
-	m.dialogs++
-	m.emit(protocol.HostToolCancel{ID: "cancel_" + strconv.Itoa(m.dialogs), TargetID: c.host})
+	m.emit(protocol.HostToolCancel{ID: m.newID("cancel_"), TargetID: c.host})
 	c.host = ""
 }

@@ -353,6 +353,7 @@ type Restored struct {
 	Carryover *Carryover // what a crashed predecessor had been told by its client; nil at a start
 	Open      OpenSpans  // what a crashed predecessor had begun on the wire and not ended
 	Failover  *Failover  // the node was lost that had the session; nil for any other cause
+	Life      string     // is in the ids of what clients are asked, where other lives may have asked the same ones; "" where none have
 }
 
 // Failover says that a session comes from a node that was lost.

@@ -152,6 +152,7 @@ type counters struct {
 	attempts Attempt
 	runs     int
 	jobs     int
+	life     string // as of [Restored.Life], for dialogs and what else clients answer
 	dialogs  int
 	queueIDs int
 	turns    int // requests for an answer

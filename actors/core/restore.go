@@ -28,6 +28,7 @@ func (in Restored) apply(m *Machine) {
 	if v := in.Carryover; v != nil { // model and level where the log says nothing else: it knows whether the change failed with the crash
 		m.choices, m.counters = v.choices, v.counters
 	}
+	m.life = in.Life
 	m.load(in.Session)
 	m.loadModel(in.Session)
 	if in.Carryover == nil {

@@ -3,7 +3,6 @@ package core
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"troupe/protocol"
 )
@@ -43,10 +42,7 @@ func (m *Machine) childAsksApproval(it *item, ask protocol.ApprovalRequest) {
 // says is what a child asks, with its name.
 func (it *item) says(title string) string { return "[" + it.id + "] " + title }
 
-func (m *Machine) childDialogID() string {
-	m.dialogs++
-	return "child_" + strconv.Itoa(m.dialogs)
-}
+func (m *Machine) childDialogID() string { return m.newID("child_") }
 
 // childDialog is a dialog that a child has opened, by its id here; nil for none. It is
 // valid until another change.

@@ -19,7 +19,7 @@ import (
 // extensionUI shows a record of an extension to the clients, and opens a dialog if
 // it wants an answer. Nobody there means no.
 func (s *Session) extensionUI(c actor.Context, m extension.UI) {
-	m.Request.ID = s.shared.recordID("ext")
+	m.Request.ID = s.shared.recordID("ext", s.life.ids)
 	if m.Op == 0 {
 		s.clients.stands.note(m.Request, false)
 		s.emit(m.Request)

@@ -202,7 +202,10 @@ func (d *durable) restored(to core.Loaded, settings core.Settings) core.Restored
 	if settings.FailsOver {
 		settings.Opened = d.shared.opened(d.spec)
 	}
-	return core.Restored{Session: to, Settings: settings, Carryover: d.last.carryover, Open: d.clients.spans.OpenSpans, Failover: d.failover(to)}
+	d.life.ids = d.shared.newLife()
+	return core.Restored{
+		Session: to, Settings: settings, Carryover: d.last.carryover, Open: d.clients.spans.OpenSpans, Failover: d.failover(to), Life: d.life.ids,
+	}
 }
 
 // refuse answers for a session that was given up, or has ended while the command

@@ -58,6 +58,7 @@ type lifecycle struct {
 	refusal *protocol.Error // why it was given up or could not be opened; nil for neither
 	turn    turn            // of the message that is handled; used in a cluster only
 	moved   bool            // it has ended here, and goes on on another node
+	ids     string          // what the ids of its dialogs have, as of [Shared.newLife]
 	goesOn  bool            // it was to be retained, the process ends, and another one takes it up: see [link.Leave]
 }
 

@@ -102,7 +102,7 @@ func (s *Session) offerTrust(c actor.Context) {
 	if _, asked := s.shared.trust.asked.LoadOrStore(dir, true); asked {
 		return
 	}
-	s.trust = trustQuestion{dialog: s.shared.recordID("trust"), dir: dir}
+	s.trust = trustQuestion{dialog: s.shared.recordID("trust", s.life.ids), dir: dir}
 	ask := protocol.ExtensionUIRequest{
 		ID: s.trust.dialog, Method: "select", Options: []string{trustAlways, trustThisRun, trustNot},
 		Title: new("Do you trust the project " + dir + "?\n\nIt brings " + strings.Join(project.LeftOut, ", ") +

@@ -2,7 +2,9 @@ package session
 
 import (
 	"cmp"
+	"crypto/rand"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,9 +134,27 @@ func NewShared(cfg Config, log zerolog.Logger) *Shared {
 	return h
 }
 
-// recordID is a new id of something that clients are shown.
-func (h *Shared) recordID(kind string) string {
-	return kind + "_" + strconv.FormatInt(h.records.Add(1), 10)
+// recordID is a new id of something that clients are shown in a life of a session.
+func (h *Shared) recordID(kind, life string) string {
+	return kind + "_" + life + strconv.FormatInt(h.records.Add(1), 10)
+}
+
+// lifeSize is enough for two lives of a session never to have the same.
+const lifeSize = 16
+
+// newLife is what the ids have that clients are given in a life of a session, from one start of its machine to the next: in a
+// cluster another node, which has numbered nothing yet, may go on with it. Alone it is "": the process counts on.
+func (h *Shared) newLife() string {
+	if h.Cluster == nil {
+		return ""
+	}
+	return rand.Text()[:lifeSize] + "_"
+}
+
+// ofAnotherLife says whether an id was given in another life than this one.
+func ofAnotherLife(id, life string) bool {
+	_, number, _ := strings.Cut(id, "_")
+	return life != "" && strings.Contains(number, "_") && !strings.HasPrefix(number, life)
 }
 
 // leaveLimit is how long the end of the process waits for workspaces to be left in order;

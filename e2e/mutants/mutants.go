@@ -31,6 +31,7 @@ var (
 	options  = []string{"./cmd/troupe", "-run", "TestCluster|TestReady|TestFed"}
 	chains   = []string{"./actors/cluster", "-run", "TestChain|TestKeys|TestNeverHeardOf"}
 	configs  = []string{"./store/config"}
+	asks     = []string{"./actors", "-run", "TestQuestionsOver|TestDialogEnds"}
 	models   = []string{"./providers/registry", "./providers/wire"}
 	logins   = []string{"./providers/auth"}
 	ends     = []string{"./e2e", "-run", "TestAbortEnds|TestEOF"}
@@ -440,6 +441,7 @@ var mutants = []mutant{
 	{"what a session has started runs on where it is fenced", "actors/session/moved.go", "\t\t\tprocs.KillAll(fencedGrace)\n", "\t\t\t_ = procs\n", []string{"./actors", "-run", "TestFencedKills"}},
 	{"what a session has started has time where it is fenced", "actors/session/moved.go", "procs.KillAll(fencedGrace)", "procs.KillAll(0)", []string{"./actors", "-run", "TestFencedKills"}},
 	{"a relay gives a command again under another id", "actors/relay/relay.go", "\ta.sent = true\n", "\tif a.sent && a.own == nil && len(a.Line) > 7 {\n\t\ta.Line = append([]byte{}, a.Line...)\n\t\ta.Line[7] ^= 2\n\t}\n\ta.sent = true\n", []string{"./actors", "-run", "TestRelay"}},
+	{"a question on the next node has the id of one of a lost node", "actors/session/shared.go", "return rand.Text()[:lifeSize] + \"_\"", "_ = rand.Text\n\treturn \"\"", asks},
 	{"nobody is told that a session waits", "actors/cluster/writer.go", "w.doubt(since)", "", relays},
 	{"the elder of two processes with one name lives on", "actors/cluster/clustertest/memory.go", "fenced := !first &&", "fenced := false && !first &&", []string{"./actors/cluster", "-run", "TestSuite"}},
 	{"a call that is cut off has no end in s1", "actors/core/stream.go", "if stop == protocol.StopAborted && m.words().pisces {", "if false {", stories},
