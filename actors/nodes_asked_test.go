@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"troupe/actors/actortest"
+	"troupe/actors/cluster/clustertest"
 )
 
 // questions are the ids by which a client is asked something in a session, each once.
@@ -95,5 +96,76 @@ func TestQuestionsOverNodes(t *testing.T) {
 				assert.Equal(t, before+1, results())
 			}, by.change)
 		})
+	}
+}
+
+// TestDialogEndsWithItsNode: whoever was shown a dialog of an extension is told that it is over when the node that has asked is lost or
+// drained, or finds that another one has the session, and that the command is that has asked. Who answers it then is told so.
+func TestDialogEndsWithItsNode(t *testing.T) {
+	gate := gated(t)
+	for _, how := range []string{"lost", "drained", "fenced"} {
+		for _, prompt := range []string{"~x~ rounds=1 calls=1 tool=danger", "/xc"} {
+			for _, seq := range []string{"", `,"seq"`} {
+				t.Run(how+" "+prompt+seq, func(t *testing.T) {
+					bubble(t, func(t *testing.T) {
+						w, _, nodes := nodesWith(t, func(c *Config) {
+							c.DrainLimit = 500 * time.Millisecond
+							gate(c)
+						}, "a", "b")
+						a, b := nodes[0], nodes[1]
+						of := a
+						if how == "fenced" {
+							of = b
+						}
+						c := through(of, "client-one", `,"features":["deltaUpdates","dialogEvents","stateEvents","uiAck"`+seq+`]`)
+						s := c.openOn("b", "client-one")
+						c.Say(s, "prompt", prompt)
+						c.pass(time.Second)
+						old := c.questions(s, "extension_ui_request")
+						require.Len(t, old, 1)
+						require.Empty(t, c.Events(s, "dialog_resolved"))
+						switch how {
+						case "lost":
+							w.lose("b")
+						case "drained":
+							b.member.Drain()
+							b.daemon.Stop(Stop{})
+						case "fenced":
+							b.way.Cut(clustertest.Gone)
+							w.reach("b", nil)
+							other := through(a, "client-two", "")
+							require.True(t, other.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
+							b.way.Cut(clustertest.Whole)
+							defer func() {
+								require.NoError(t, other.leave())
+								a.end()
+								b.end()
+							}()
+						}
+						c.pass(20 * time.Second)
+						if seq != "" {
+							require.True(t, c.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
+						}
+						over := c.Events(s, "dialog_resolved")
+						require.Len(t, over, 1, c.Kinds(s))
+						assert.Equal(t, old[0]+" lost", over[0].Get("id").Str+" "+over[0].Get("outcome").Str)
+						ends := c.Events(s, "extension_command_end")
+						if prompt == "/xc" {
+							require.Len(t, ends, 1, c.Kinds(s))
+							assert.Equal(t, "xc", ends[0].Get("name").Str)
+						} else {
+							assert.Empty(t, ends)
+						}
+						c.Line(`{"type":"extension_ui_response","id":"` + old[0] + `","confirmed":true` + at(s) + `}`)
+						v := c.wait(old[0])
+						assert.Equal(t, "dialog_over lost", code(v)+" "+v.Get("data.outcome").Str, v.Raw)
+						require.NoError(t, c.leave())
+						if how != "fenced" {
+							a.end()
+						}
+					})
+				})
+			}
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Dialect names one of the protocol's variants. The zero value is the union,
@@ -107,6 +108,13 @@ var dialogs = []string{"select", "confirm", "input", "editor", "notify", "approv
 // Asks says whether the request wants an answer: else it only shows something.
 func (r ExtensionUIRequest) Asks() bool {
 	return slices.Contains([]string{"select", "confirm", "input", "editor"}, r.Method)
+}
+
+// AsksOnce says of the id of a dialog that what has asked is gone with the life of its session: another one does not ask again, as it
+// does about calls of the session itself.
+func AsksOnce(id string) bool {
+	kind, _, _ := strings.Cut(id, "_")
+	return slices.Contains([]string{"ext", "trust", "child"}, kind)
 }
 
 // Shows says whether the client can show a dialog of a method; approval is that of an

@@ -305,7 +305,9 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 	c.Send(to.pid, link.RouteClosed{Router: c.Self()})
 	r.routes.closing++
 	to.far, to.pid = true, r.routes.relay
-	c.Send(to.pid, relay.Follow{Session: to.handle, Hears: !to.detached && !m.Moved.New, Viewer: to.viewed, Why: m.Moved.Why, Ends: m.Moved.Ends, Owed: m.Moved.Owed})
+	c.Send(to.pid, relay.Follow{
+		Session: to.handle, Hears: !to.detached && !m.Moved.New, Viewer: to.viewed, Why: m.Moved.Why, Ends: m.Moved.Ends, Owed: m.Moved.Owed, Asked: m.Moved.Asked,
+	})
 	for _, req := range m.Moved.Unanswered {
 		if req.Client.Router.Equal(c.Self()) {
 			c.Send(to.pid, r.again(to.handle, req))

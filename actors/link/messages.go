@@ -153,6 +153,7 @@ type (
 	// Moved is what of a session goes on elsewhere.
 	Moved struct {
 		Why        string           // as of [protocol.SessionMoved]
+		Asked      []protocol.Event // the ends of what extensions and children have asked and begun
 		Unanswered []Request        // that have had no effect, or may come again: they go where the session is
 		Ends       []protocol.Event // of what clients were told has begun, for those that are led there
 		Owed       bool             // that it is settled is none of them: the work goes on there

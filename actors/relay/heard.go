@@ -90,8 +90,12 @@ func (r *relay) passes(c actor.Context, n *node, line []byte, first func()) bool
 		r.shared.Members.Drains(n.Node)
 		return false
 	case "extension_ui_request", "hook_ui_request", "approval_request", "approval_resolved", "dialog_resolved":
+		r.asks(n, kind, line)
 		return true
 	default:
+		if kind == "extension_command_end" {
+			r.asks(n, kind, line)
+		}
 		if r.behind(line) != nil {
 			return false
 		}
@@ -186,6 +190,7 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 	}
 	if a.ok {
 		s.answered()
+		r.runsCommand(n, s, asked, line)
 	}
 	switch cmd := asked.Request.Cmd.(type) {
 	case protocol.AttachSession:
@@ -194,6 +199,7 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 				first()
 				r.joined(c, s, a)
 			}
+			r.listed(n, s, line)
 			s.hears, s.viewer, s.joined, s.behind = true, cmd.Role == protocol.RoleViewer, n.life, false
 		} else if !s.hears {
 			r.forget(c, s)

@@ -70,6 +70,7 @@ type (
 		Why     string           // as of [protocol.SessionMoved]
 		Ends    []protocol.Event // of what the client was told has begun
 		Owed    bool             // as of [link.Moved]
+		Asked   []protocol.Event // likewise
 	}
 	// Hello is how the client wants to be written to, and what it has said of itself.
 	Hello struct{ Client link.Client }

@@ -55,7 +55,7 @@ type session struct {
 	moved   string // why the client is to be told that it is elsewhere; "" if it is not
 	told    string // the node of which it was told that last, until that has answered
 	behind  bool   // it was told to attach again: it hears no event before that
-	seen    spans  // of a client that is not told so
+	seen    seen
 }
 
 // looking is how a session is looked for.
@@ -199,9 +199,12 @@ func (r *relay) patience() time.Duration { return cmp.Or(r.shared.Wait, DefaultW
 // follow is where a session goes on that was here.
 func (r *relay) follow(c actor.Context, m Follow) {
 	s := r.of(m.Session)
-	s.hears, s.viewer, s.moved = s.hears || m.Hears, m.Viewer, cmp.Or(m.Why, "failover")
+	s.hears, s.viewer, s.moved, s.seen = s.hears || m.Hears, m.Viewer, cmp.Or(m.Why, "failover"), seen{}
 	if !r.side.out.Wire.Has(protocol.FeatureSeq) {
-		s.seen = spans{owed: m.Ends, work: m.Owed}
+		s.seen.spans = spans{owed: m.Ends, work: m.Owed}
+	}
+	for _, ev := range m.Asked {
+		s.seen.asked.add("", ev)
 	}
 	r.lookFor(c, s)
 }
@@ -528,6 +531,11 @@ func (n *node) leave(session string) {
 // tellMoved tells a client that a session is elsewhere. One that counts events attaches again.
 func (r *relay) tellMoved(c actor.Context, s *session, to string) {
 	r.tell(c, s, protocol.SessionMoved{To: to, Why: s.moved})
+	if s.at == nil || s.seen.asked.from != s.at.lifeOf() { // what was asked is over, for everybody
+		for _, ev := range s.seen.asked.end() {
+			r.tell(c, s, ev)
+		}
+	}
 	switch {
 	case r.side.out.Wire.Has(protocol.FeatureSeq):
 		s.behind = true

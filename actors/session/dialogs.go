@@ -1,6 +1,8 @@
 package session
 
 import (
+	"slices"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/core"
@@ -120,6 +122,33 @@ func (s *Session) dialogsLost() {
 	s.trustUnanswered()
 }
 
+// askedBefore says whether a dialog was open in an earlier life of the session, perhaps on another node, and is not any more: what
+// that life has asked about calls is asked again under its id, if it is, before the run is over.
+func (s *Session) askedBefore(id string) bool {
+	again := !protocol.AsksOnce(id) && (s.m.AsksAgain() || !s.m.AtRest())
+	return ofAnotherLife(id, s.life.ids) && s.clients.stands.dialog(id) == nil && !again
+}
+
+// endsOfAsking are the ends of the dialogs and commands of extensions, and of what children ask, where the session goes on
+// without them. What the session itself asks about calls is asked again under its id.
+func (s *Session) endsOfAsking() (list []protocol.Event) {
+	open := s.clients.stands.open(&protocol.Wire{Features: map[protocol.Feature]bool{protocol.FeatureApprovals: true}})
+	for _, a := range open.Approvals {
+		if protocol.AsksOnce(a.ID) {
+			list = append(list, protocol.ApprovalResolved{ID: a.ID, ToolCallID: a.ToolCallID, Outcome: "cancelled"})
+		}
+	}
+	for _, d := range open.Dialogs {
+		if protocol.AsksOnce(d.ID) {
+			list = append(list, protocol.DialogResolved{ID: d.ID, Outcome: protocol.DialogLost})
+		}
+	}
+	for _, name := range slices.Concat(s.reported.commands.over, s.reported.commands.running) {
+		list = append(list, protocol.ExtensionCommandEnd{Name: name})
+	}
+	return list
+}
+
 // answerer is who answers a dialog: of a child, the client of its parent.
 func (s *Session) answerer(r link.Request) *protocol.ClientRef {
 	if s.askedByParent(r) {
@@ -166,6 +195,9 @@ func (s *Session) tooLate(r link.Request) *protocol.Error {
 		return nil
 	}
 	how := s.clients.stands.past(id)
+	if _, is := r.Cmd.(protocol.ExtensionUIResponse); how == nil && is && s.askedBefore(id) {
+		how = &protocol.DialogOver{Outcome: string(protocol.DialogLost)}
+	}
 	if how == nil {
 		return nil
 	}

@@ -286,7 +286,7 @@ func (s *Session) moveAway(c actor.Context, why string) {
 
 // leaveTo tells routers that the session goes on elsewhere.
 func (s *Session) leaveTo(c actor.Context, why string) {
-	moved := &link.Moved{Why: why}
+	moved := &link.Moved{Why: why, Asked: s.endsOfAsking()}
 	moved.Ends, moved.Owed = s.clients.spans.told.Lost("interrupted: another node has the session", !s.shared.Cluster.Stop)
 	s.clients.unsent, s.inputs.next, s.inputs.group = s.clients.unsent[:0], nil, nil
 	moved.Unanswered = s.clients.replies.goElsewhere()
