@@ -369,6 +369,37 @@ func TestEngineSaysNothing(t *testing.T) {
 	}
 }
 
+// TestReadWhileTheEngineIsAway: what a session has said is read from the copy of the node that is asked while the engine cannot
+// be, all that was acknowledged where the session was; and from the log again as soon as that is there.
+func TestReadWhileTheEngineIsAway(t *testing.T) {
+	twoNodes(t, func(t *testing.T, a, b *node) {
+		id := a.open()
+		a.run(id, "~a~ one")
+		a.run(id, "~b~ two")
+		a.way.Cut(clustertest.Gone)
+		refused := a.answer(a.Say(id, "prompt", "~c~ three"))
+		require.Equal(t, "session_unavailable", code(refused), refused.Raw)
+		for range 2 {
+			for _, asked := range []string{"get_messages", "get_entries", "get_tree", "get_session_stats"} {
+				began := time.Now()
+				read := a.Call(t, fmt.Sprintf(`{"type":%q%s}`, asked, at(id)))
+				require.True(t, read.Get("success").Bool(), "%s: %s", asked, read.Raw)
+				assert.Less(t, time.Since(began), 20*time.Second, asked)
+				if asked != "get_session_stats" {
+					assert.Contains(t, read.Raw, "~a~ one", asked)
+					assert.Contains(t, read.Raw, "~b~ two", asked)
+					assert.NotContains(t, read.Raw, "~c~ three", asked)
+				}
+			}
+		}
+		a.way.Cut(clustertest.Whole)
+		a.pass(10 * time.Second)
+		a.run(id, "~d~ four")
+		a.same(id)
+		assert.Contains(t, a.Call(t, `{"type":"get_messages"`+at(id)+`}`).Raw, "~d~ four")
+	})
+}
+
 // TestEngineAwayAtTheFirstPrompt: the same of a session in which nothing was said before.
 func TestEngineAwayAtTheFirstPrompt(t *testing.T) {
 	oneNode(t, func(t *testing.T, a *node) {

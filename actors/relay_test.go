@@ -1087,6 +1087,32 @@ func TestMovedWhileAsked(t *testing.T) {
 	})
 }
 
+// TestReadThroughANodeWithoutTheEngine: a node that cannot ask where a session is answers what its copy says, and refuses the rest
+// when that has waited.
+func TestReadThroughANodeWithoutTheEngine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, _, nodes := nodesOf(t, "a")
+		c := through(nodes[0], "client-one", "")
+		s := c.openOn("a", "client-one")
+		c.run(s, "~x~ one")
+		require.True(t, c.Call(t, `{"type":"close_session"`+at(s)+`}`).Get("success").Bool())
+		c.pass(2 * time.Second)
+		nodes[0].way.Cut(clustertest.Gone)
+		began := time.Now()
+		c.Line(`{"id":"x-a","type":"get_messages"` + at(s) + `}`)
+		v := c.wait("x-a")
+		assert.Contains(t, v.Raw, "~x~ one")
+		assert.Less(t, time.Since(began), relay.DefaultWait)
+		c.Line(`{"id":"x-b","type":"attach"` + at(s) + `}`)
+		v = c.wait("x-b")
+		assert.Equal(t, "session_unavailable", code(v), v.Raw)
+		nodes[0].way.Cut(clustertest.Whole)
+		c.pass(5 * time.Second)
+		require.NoError(t, c.leave())
+		nodes[0].end()
+	})
+}
+
 // TestNodeOfDirectoryLost (O7): a session whose directory is on a lost node only is nowhere else. Who asks for it has
 // waited, and is told which node that was. It goes on when that is there again.
 func TestNodeOfDirectoryLost(t *testing.T) {

@@ -374,7 +374,7 @@ func (r *relay) here(c actor.Context, s *session) {
 // too long is refused.
 func (r *relay) waitFor(c actor.Context, s *session, why error) {
 	now, kept := time.Now(), s.waiting[:0]
-	nobodys := errors.Is(why, cluster.ErrNowhere)
+	nobodys := errors.Is(why, cluster.ErrNowhere) || noEngine(why) && now.Sub(s.looking.since) > waitTold
 	for _, a := range s.waiting {
 		switch {
 		case nobodys && a.own == nil && protocol.TraitsOf(a.cmd()).Is(protocol.InLog):
@@ -400,6 +400,11 @@ func (r *relay) waitFor(c actor.Context, s *session, why error) {
 	}
 	s.at, s.looking.number = nil, r.next()
 	kernel.After(c, s.looking.pause, c.Self(), lookAgain{s.id, s.looking.number})
+}
+
+// noEngine says whether nobody can say where a session is: a node's copy of it is all there is to be read then.
+func noEngine(why error) bool {
+	return errors.Is(why, cluster.ErrUnavailable) || errors.Is(why, cluster.ErrUnknown) || errors.Is(why, context.DeadlineExceeded)
 }
 
 // unavailable is why a command has waited in vain.

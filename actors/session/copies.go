@@ -152,7 +152,8 @@ func (h *Shared) forget(id string) (removed bool, err error) {
 }
 
 // readKept answers a question about a session that no node can have at the moment, from its log: where its
-// directory is on a node that was lost, it can be read all the same. The copy is brought up to date for that.
+// directory is on a node that was lost, it can be read all the same. The copy is brought up to date for that, or is read as it
+// is while the engine is away.
 func (h *Shared) readKept(id string, cmd protocol.Command, rules protocol.Rules) (protocol.Result, error) {
 	id = h.Cluster.led(id)
 	k := h.keep(id, cluster.Wants{})
@@ -168,6 +169,26 @@ func (h *Shared) readKept(id string, cmd protocol.Command, rules protocol.Rules)
 	return inLog(log.View(), cmd, rules)
 }
 
+// freshTime is how long who reads a copy waits for an engine that says nothing: longer than one that is well takes.
+const freshTime = time.Second
+
+// asItIs opens the copy to be looked at without a word of the engine, which is why it cannot be brought up to date. It has
+// what was acknowledged when it was marked, and nothing else: lines behind that may be in no log.
+func (k *kept) asItIs(why error) (*store.Log, error) {
+	if !errors.Is(why, cluster.ErrUnavailable) && !errors.Is(why, cluster.ErrUnknown) && !errors.Is(why, context.DeadlineExceeded) {
+		return nil, why
+	}
+	file, at, err := k.openCopy()
+	if err != nil {
+		return nil, err
+	}
+	exists, err := file.Close()
+	if err != nil || !exists || at.Seq == 0 {
+		return nil, cmp.Or(err, why)
+	}
+	return store.OpenLog(k.fs, k.cluster.file(k.id), store.Options{})
+}
+
 // read opens a session that is not open here to be looked at: it is nobody's behind that who did not have it. The log is
 // nil if nothing is in it.
 func (k *kept) read() (*store.Log, error) {
@@ -177,9 +198,13 @@ func (k *kept) read() (*store.Log, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
 	defer cancel()
-	tail, err := k.cluster.Engine.Tail(ctx, id)
-	if err != nil || tail.Seq == 0 {
-		return nil, err
+	fresh, soon := context.WithTimeout(ctx, freshTime)
+	tail, err := k.cluster.Engine.Tail(fresh, id)
+	if soon(); err != nil {
+		return k.asItIs(err)
+	}
+	if tail.Seq == 0 {
+		return nil, nil
 	}
 	file, at, err := k.openCopy()
 	if err != nil {
@@ -211,7 +236,8 @@ type goodRead struct {
 // goroutine. It says whether there are any.
 func (s *Session) readsGood(c actor.Context, why *protocol.Error, goes bool) bool {
 	id := cmp.Or(s.file.id, s.shared.Cluster.idOf(s.spec.Path), s.spec.ID)
-	if why.Code != protocol.CodeSessionDamaged && why.Code != protocol.CodeCwdMissing || s.shared.Cluster == nil || id == "" {
+	codes := []protocol.Code{protocol.CodeSessionDamaged, protocol.CodeCwdMissing, protocol.CodeSessionUnavailable}
+	if !slices.Contains(codes, why.Code) || s.shared.Cluster == nil || id == "" {
 		return false
 	}
 	var reads []link.Request
