@@ -126,4 +126,5 @@ func (m *Machine) choicesUndone(was *choices) {
 		return
 	}
 	m.Modes, m.tools, m.picked, m.grants = was.Modes, was.tools, was.picked, was.grants
+	m.tellTasks() // which have been told of the mode
 }
