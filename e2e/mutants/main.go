@@ -4,6 +4,7 @@
 //
 //	go run ./e2e/mutants            all of them
 //	go run ./e2e/mutants -run steer those whose name has the word
+//	go run ./e2e/mutants -file actors/cluster those of a room
 package main
 
 import (
@@ -22,12 +23,13 @@ func main() { os.Exit(run()) }
 
 func run() int {
 	only := flag.String("run", "", "only mutants whose name contains this")
+	file := flag.String("file", "", "only mutants of files whose path contains this")
 	jobs := flag.Int("jobs", 2, "how many at the same time")
 	limit := flag.Duration("timeout", 3*time.Minute, "of one")
 	flag.Parse()
 	var chosen []mutant
 	for _, m := range mutants {
-		if strings.Contains(m.name, *only) {
+		if strings.Contains(m.name, *only) && strings.Contains(m.file, *file) {
 			chosen = append(chosen, m)
 		}
 	}
