@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,6 +149,44 @@ func TestResumeRefused(t *testing.T) {
 		assert.True(t, v.Get("data.snapshot.hasMore").Bool())
 		v = attach(fmt.Sprintf(`,"since":{"epoch":"e","seq":%d}`, last))
 		assert.Equal(t, "exact 0", v.Get("data.replay").Str+" "+v.Get("data.replayed").Raw)
+		a.end()
+	})
+}
+
+// TestResumeOnTheSameConnection: who has lost its place attaches again where it is, and reads what
+// comes behind any event, the first one among it, with its numbers and as it did at first.
+func TestResumeOnTheSameConnection(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := start(t, func(c *Config) { c.Conn.Features = []string{"seq", "deltaUpdates"} })
+		s := a.open()
+		a.Say(s, "prompt", "~"+s+"~ parts=3 pace=1000")
+		a.pass(time.Minute)
+		said := a.Events(s)
+		numbered := slices.IndexFunc(said, func(e gjson.Result) bool { return e.Get("seq").Int() == 1 })
+		said = said[numbered:]
+		require.Greater(t, len(said), 10)
+		for i := -1; i < len(said); i++ {
+			read := int64(0)
+			if i >= 0 {
+				read = said[i].Get("seq").Int()
+			}
+			before := len(a.Events(s))
+			v := a.Call(t, fmt.Sprintf(`{"type":"attach"%s,"since":{"epoch":"e","seq":%d}}`, at(s), read))
+			require.Equal(t, "exact", v.Get("data.replay").Str, v.Raw)
+			a.pass(time.Second)
+			for _, e := range a.Events(s)[before:] {
+				from := e.Get("seq").Int()
+				require.Positive(t, from, e.Raw)
+				if merged := e.Get("seqFrom"); merged.Exists() { // deltas that came behind each other
+					from = merged.Int()
+				} else {
+					assert.Equal(t, said[slices.IndexFunc(said, func(of gjson.Result) bool { return of.Get("seq").Int() == from })].Raw, e.Raw)
+				}
+				require.Equal(t, read+1, from, e.Raw)
+				read = e.Get("seq").Int()
+			}
+			require.Equal(t, said[len(said)-1].Get("seq").Int(), read)
+		}
 		a.end()
 	})
 }

@@ -81,6 +81,7 @@ type Response struct {
 	SessionID string          // the routing handle, for commands that named one
 	Replayed  bool            // the command was answered before, and came again
 	At        uint64          // the number of the session's last event before it; 0 if it is not known
+	Rewinds   bool            // what follows begins behind At, wherever the client was: at the first event if that is 0
 }
 
 // Result is the data of a successful response: a struct of this package, which is

@@ -134,7 +134,7 @@ func (l *Ledger) Begin(id string, sum uint64) (seen Seen, answer *protocol.Respo
 		return UnderWay, nil, ""
 	}
 	again := *e.answer
-	again.Replayed, again.At = true, 0
+	again.Replayed, again.At, again.Rewinds = true, 0, false
 	return Answered, &again, e.tag
 }
 

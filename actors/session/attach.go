@@ -140,7 +140,7 @@ func (a *clients) resume(since *protocol.StreamPosition, who link.Client, epoch 
 func (a *clients) replay(to link.Client, events []link.Item, seq uint64) {
 	if n := len(a.unsent); n > 0 && a.unsent[n-1].item.Response != nil {
 		a.unsent[n-1].past = true
-		a.unsent[n-1].item.Response.At = seq
+		a.unsent[n-1].item.Response.At, a.unsent[n-1].item.Response.Rewinds = seq, true
 	}
 	for i := range events {
 		events[i].Owed = true

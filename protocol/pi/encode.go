@@ -101,6 +101,8 @@ func (e *Encoder) response(dst []byte, r protocol.Response) protocol.Object {
 	e.head(&o, "response", cmp.Or(e.sessionID, r.SessionID))
 	if e.withSeq && r.At > 0 {
 		o.Int("at", int64(r.At))
+	}
+	if r.At > 0 || r.Rewinds {
 		e.last = r.At // of one that attaches again, what it says that it has read
 	}
 	if r.Replayed {
