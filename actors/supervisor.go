@@ -179,7 +179,7 @@ func (s *supervisor) enter(c actor.Context, next stage) {
 			after = s.drainLimit
 		}
 		tell = conn.Shutdown{Abort: next == aborting, Limit: after, GoesOn: !s.stdio}
-		c.Request(s.server.Sessions, link.EndAll{Abort: next == aborting, GoesOn: !s.stdio})
+		c.Request(s.server.Sessions, link.EndAll{Abort: next == aborting, GoesOn: !s.stdio, Limit: after})
 	case leaving:
 		s.gone = true
 	case ended:

@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/actors/actortest"
+	"troupe/actors/cluster"
 	"troupe/actors/cluster/clustertest"
 	"troupe/actors/relay"
 	"troupe/actors/session"
@@ -38,6 +39,7 @@ func treesOf(t *testing.T, names ...string) (w *wires, nodes []*node, tree func(
 	w = &wires{nodes: map[string]*node{}, next: [2]int{-1, -1}}
 	for _, name := range names {
 		n := startNode(t, engine, h, name, func(c *Config) {
+			c.DrainLimit = 15 * time.Second
 			c.Sessions.Guard.Close() // its script would keep time from passing
 			c.Sessions.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
 			c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: everywhere(name), Log: zerolog.Nop()}
@@ -130,8 +132,15 @@ func TestTreesTooOld(t *testing.T) {
 					says("x-3", `"type":"prompt","message":"~x~ pace=500 parts=40"`)
 				}
 				if way == "drained" {
+					begun := time.Now()
 					from.member.Drain()
 					from.end()
+					assert.Greater(t, time.Since(begun), 10*time.Second, "it was tried again")
+					assert.LessOrEqual(t, time.Since(begun), 20*time.Second)
+					from.member.Drain() // as a node does when it has ended
+					said, _, err := to.way.Node(t.Context(), from.name)
+					require.NoError(t, err)
+					assert.Equal(t, []cluster.SessionID{cluster.SessionID(s)}, said.Unsaved)
 					kept, err := exec.Command("git", "-C", tree(from.name, ".repository", ""), "for-each-ref", "--format=%(refname)", "refs/troupe/lost/"+s).Output()
 					require.NoError(t, err)
 					assert.NotEmpty(t, kept)
@@ -144,6 +153,7 @@ func TestTreesTooOld(t *testing.T) {
 						require.Contains(t, []string{"session_unavailable", "not_here"}, code(v), v.Raw)
 						to.pass(500 * time.Millisecond)
 					}
+					readElsewhere(t, to, s)
 					require.NoError(t, os.Rename(origin+"-away", origin))
 				}
 				to.take(s)
@@ -162,6 +172,74 @@ func TestTreesTooOld(t *testing.T) {
 			})
 		})
 	}
+}
+
+// readElsewhere reads what a session has said at a node that cannot have it, without attach and soon.
+func readElsewhere(t *testing.T, at *node, session string) {
+	r := through(at, "client-reader", "")
+	for _, asked := range []string{"get_messages", "get_tree", "get_entries"} {
+		began := time.Now()
+		r.Line(fmt.Sprintf(`{"id":"r-%s","type":%q,"sessionId":%q}`, asked, asked, session))
+		v := r.wait("r-" + asked)
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		assert.Contains(t, v.Raw, "make", asked)
+		assert.Less(t, time.Since(began), 5*time.Second, asked)
+	}
+	require.NoError(t, r.leave())
+}
+
+// TestTreesWaitForTheRemote: a node that drains while the remote is away keeps its session, which it says, and which can be read
+// elsewhere meanwhile; as soon as the remote is back the tree is saved, and the next node has all of it.
+func TestTreesWaitForTheRemote(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, nodes, tree := treesOf(t, "a", "b")
+		c := through(nodes[0], "client-one", "")
+		c.Line(`{"id":"x-o","type":"open_session","cwd":"g:sub","retain":true}`)
+		s := c.wait("x-o").Get("data.sessionId").Str
+		from, to := nodes[0], nodes[1]
+		if exists(tree("b", s, "")) {
+			from, to = to, from
+		}
+		origin := filepath.Dir(tree("origin", "x", ""))
+		require.NoError(t, os.Rename(origin, origin+"-away"))
+		require.NoError(t, os.WriteFile(tree(from.name, s, "sub/file"), []byte("two"), 0o644))
+		c.Line(`{"id":"x-1","type":"bash","command":"make"` + at(s) + `}`)
+		require.True(t, c.wait("x-1").Get("success").Bool())
+		c.pass(5 * time.Second)
+		if from == nodes[0] {
+			require.NoError(t, c.leave())
+		}
+		over := make(chan struct{})
+		from.member.Drain()
+		go func() {
+			from.end()
+			close(over)
+		}()
+		time.Sleep(4 * time.Second)
+		select {
+		case <-over:
+			t.Fatal("it has ended before it had saved its session")
+		default:
+		}
+		unsaved := func() []cluster.SessionID {
+			said, _, err := to.way.Node(t.Context(), from.name)
+			require.NoError(t, err)
+			return said.Unsaved
+		}
+		assert.Equal(t, []cluster.SessionID{cluster.SessionID(s)}, unsaved())
+		readElsewhere(t, to, s)
+		require.NoError(t, os.Rename(origin+"-away", origin))
+		<-over
+		time.Sleep(time.Second)
+		assert.Empty(t, unsaved())
+		to.take(s)
+		to.pass(10 * time.Second)
+		text, err := os.ReadFile(tree(to.name, s, "sub/file"))
+		require.NoError(t, err)
+		assert.Equal(t, "two", string(text))
+		assert.NotContains(t, to.lines(s), "which was before the end of the last turn")
+		to.end()
+	})
 }
 
 // TestTreesOfNothing: a directory in which nothing is left, which is in no commit, is where the session goes on.

@@ -203,12 +203,18 @@ func (m *Member) Lease() (number uint64, ok bool) {
 // Drain says that this node takes no session any more: others know when it returns, if the engine has
 // taken that. Of its signs of life this is none.
 func (m *Member) Drain() {
-	m.mu.Lock()
-	m.cfg.Self.Draining = true
-	m.mu.Unlock()
+	m.Says(func(n *Node) { n.Draining = true })
 	ctx, cancel := context.WithTimeout(context.Background(), oneTry)
 	defer cancel()
 	_ = m.cfg.Registry.Beat(ctx, m.self(m.sent())) // else the next beat says so
+}
+
+// Says changes what this node says of itself from its next sign of life on. What others have been given of it may not be
+// changed in place.
+func (m *Member) Says(change func(*Node)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(&m.cfg.Self)
 }
 
 // Drains notes that a node has said that it takes no sessions any more.
@@ -467,10 +473,9 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 		}
 		lease, _ := m.Lease()
 		writer, err := Own(ctx, m.cfg.Log, id, m.cfg.Self.Name, m.cfg.Self.Boot, tail, wants)
-		switch {
-		case errors.Is(err, ErrFenced): // somebody was faster, or the tail was an old one
+		if errors.Is(err, ErrFenced) { // somebody was faster, or the tail was an old one
 			continue
-		case err != nil:
+		} else if err != nil {
 			return nil, err
 		}
 		o := &Owned{Writer: writer, member: m, lease: lease, Why: why, From: tail.Node, Given: heir != "" && !back, Wants: w, Lead: tail.Lead()}

@@ -87,12 +87,10 @@ func TailBehind(ctx context.Context, log Log, id SessionID, known Mark) (Record,
 	for begin, wait := time.Now(), firstPause; ; wait = min(2*wait, longestWait) {
 		tail, err := log.Tail(ctx, id)
 		switch {
-		case err != nil || tail.Seq > known.Seq || known.Seq == 0:
-			return tail, err
-		case tail.Seq == known.Seq && tail.Sum != known.Sum:
+		case err == nil && tail.Seq == known.Seq && tail.Sum != known.Sum:
 			return tail, fmt.Errorf("%w: its last record %d has sum %x, and %x is known", ErrDamaged, tail.Seq, tail.Sum, known.Sum)
-		case tail.Seq == known.Seq:
-			return tail, nil
+		case err != nil || tail.Seq >= known.Seq:
+			return tail, err
 		case time.Since(begin) > oldTail:
 			return tail, fmt.Errorf("%w: its last record is %d, and %d is known", ErrDamaged, tail.Seq, known.Seq)
 		}
@@ -204,13 +202,11 @@ func (w *Writer) put(ctx context.Context, r Record, begun bool) (Seq, error) {
 		if time.Since(since) >= toldAfter && !w.doubtful.Swap(true) && w.doubt != nil {
 			w.doubt(since)
 		}
-		switch ended := pause(ctx, wait); {
-		case ended == nil:
-		case !unsure:
-			return 0, ended
-		default:
+		if ended := pause(ctx, wait); ended != nil && unsure {
 			w.final = fmt.Errorf("%w: %w", ErrUnknown, ended)
 			return 0, w.final
+		} else if ended != nil {
+			return 0, ended
 		}
 	}
 }
@@ -230,9 +226,8 @@ func (w *Writer) try(ctx context.Context, r Record) (Seq, error) {
 		return 0, err
 	case same(tail, r):
 		return tail.Seq, nil
-	default:
-		return 0, ErrFenced
 	}
+	return 0, ErrFenced
 }
 
 // same: the record of the log is the one that was to be written, and not only one in its place: where tails

@@ -1,8 +1,10 @@
 package link
 
 import (
-	"github.com/asynkron/protoactor-go/actor"
 	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/cluster"
 	"troupe/actors/core"
@@ -70,7 +72,10 @@ type (
 	}
 	// EndAll asks for the end of all sessions, each with its last client. The
 	// answer is a NoneOpen when there is none. GoesOn is that of [Leave].
-	EndAll   struct{ Abort, GoesOn bool }
+	EndAll struct {
+		Abort, GoesOn bool
+		Limit         time.Duration // how long they are waited for
+	}
 	NoneOpen struct{}
 )
 

@@ -374,7 +374,7 @@ func (r *relay) here(c actor.Context, s *session) {
 // too long is refused.
 func (r *relay) waitFor(c actor.Context, s *session, why error) {
 	now, kept := time.Now(), s.waiting[:0]
-	nobodys := errors.Is(why, cluster.ErrNowhere) || noEngine(why) && now.Sub(s.looking.since) > waitTold
+	nobodys := errors.Is(why, cluster.ErrNowhere) || (noEngine(why) || errors.Is(why, errDrains)) && now.Sub(s.looking.since) > waitTold
 	for _, a := range s.waiting {
 		switch {
 		case nobodys && a.own == nil && protocol.TraitsOf(a.cmd()).Is(protocol.InLog):

@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -30,6 +31,7 @@ type Cluster struct {
 	Grace  time.Duration // how long the first tool waits in a directory that a lost node has, too; 0 for not at all
 
 	copies copies
+	until  atomic.Int64 // when this node has ended its sessions at the latest, in nanoseconds; 0 while it does not end
 }
 
 const copySuffix = ".jsonl"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,9 +20,12 @@ import (
 
 // Limits of what is done with working trees: nobody waits for ever for a remote.
 const (
-	checkOutTime = 10 * time.Minute
-	saveTime     = 2 * time.Minute
-	lastSaveTime = 30 * time.Second // at the end of a session
+	checkOutTime  = 10 * time.Minute
+	saveTime      = 2 * time.Minute
+	lastSaveTime  = 30 * time.Second // at the end of a session
+	leastSaveTime = 4 * time.Second  // likewise, where the node has no more time: less than what it aborts may take
+	saveAgain     = time.Second      // behind one that failed; doubles
+	mostSaveAgain = 15 * time.Second
 )
 
 // Trees are the roots of mode git, by name.
@@ -144,19 +148,69 @@ func (s *Session) treeSaved(c actor.Context, m treeSaved) {
 	}
 }
 
-// saveAtEnd saves the tree before the session is given up.
+// saveAtEnd saves the tree before the session is given up. A node that comes to its end tries that again and again for as long
+// as it has time: until then nobody has lost anything, behind that the next node goes on without what was changed.
 func (k *kept) saveAtEnd() {
 	t := k.tree
 	if t == nil || k.owned.Fenced() {
 		return
 	}
-	t.complain(k.wait(func(context.Context) error {
-		err := t.save(lastSaveTime, t.place)
-		if err != nil && !errors.Is(err, git.ErrNewerTree) {
-			t.keepHere()
+	t.complain(k.wait(func(ctx context.Context) error {
+		for pause := saveAgain; ; pause = min(2*pause, mostSaveAgain) {
+			within, ends := k.cluster.timeToSave()
+			err := t.save(within, t.place)
+			over := err == nil || errors.Is(err, git.ErrNewerTree)
+			if ends {
+				k.cluster.unsaved(cluster.SessionID(k.id), !over)
+			}
+			if over {
+				return err
+			}
+			t.complain(err)
+			if left := k.cluster.left() - leastSaveTime; !ends || left <= 0 || !goesBy(ctx, min(pause, left)) {
+				t.keepHere()
+				return nil
+			}
 		}
-		return err
 	}))
+}
+
+// goesBy lets some time pass, unless ctx ends first.
+func goesBy(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// endBy notes when this node has ended its sessions at the latest, which may only come nearer.
+func (cl *Cluster) endBy(t time.Time) {
+	if was := cl.until.Load(); was == 0 || t.UnixNano() < was {
+		cl.until.Store(t.UnixNano())
+	}
+}
+
+// timeToSave is how long a tree may take at the end of its session, and whether that is the end of the node, too.
+func (cl *Cluster) timeToSave() (within time.Duration, ends bool) {
+	if cl.until.Load() == 0 {
+		return lastSaveTime, false
+	}
+	return min(max(cl.left(), leastSaveTime), lastSaveTime), true
+}
+
+// left is how long a node that comes to its end has still sessions.
+func (cl *Cluster) left() time.Duration { return time.Until(time.Unix(0, cl.until.Load())) }
+
+// unsaved has this node say that it cannot save the files of a session, or that it has saved them.
+func (cl *Cluster) unsaved(id cluster.SessionID, is bool) {
+	cl.Member.Says(func(n *cluster.Node) {
+		n.Unsaved = slices.DeleteFunc(slices.Clone(n.Unsaved), func(s cluster.SessionID) bool { return s == id })
+		if is {
+			n.Unsaved = append(n.Unsaved, id)
+		}
+	})
 }
 
 // keepHere keeps what could not be saved where another tree of the session does not replace it.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -528,10 +529,55 @@ func (a *adminOptions) drainNode(ctx context.Context) error {
 			return fmt.Errorf("node %s: %s", n.Name, gjson.GetBytes(answer, "error").Str)
 		}
 		fmt.Println("node", n.Name, "gives its sessions up")
-		for err == nil { // it ends the wire when it has ended
-			_, err = wire.Read()
-		}
-		fmt.Println("node", n.Name, "has ended")
-		return nil
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for err := error(nil); err == nil; { // it ends the wire when it has ended
+				_, err = wire.Read()
+			}
+		}()
+		return awaitEnd(os.Stdout, e, n, ended)
 	})
+}
+
+// awaitEnd waits for the end of a node, however long it says that it may take, and names the sessions whose files it cannot save: it
+// tries again until then, so that whoever reads that has time to have the remote reached. Those that it gives up all the same are an error.
+func awaitEnd(out io.Writer, of cluster.Registry, n cluster.Node, ended <-chan struct{}) error {
+	told := map[cluster.SessionID]bool{}
+	for over := false; !over; {
+		select {
+		case <-ended:
+			over = true
+		case <-time.After(time.Second):
+		}
+		n = lastOf(of, n)
+		for _, id := range n.Unsaved {
+			if !told[id] && !over {
+				_, _ = fmt.Fprintln(out, "session", id, "stays on node", n.Name, "for now: its working tree cannot be saved, which is tried again until the node has to end; see its log")
+			}
+			told[id] = true
+		}
+	}
+	for i := 0; i < 2*cluster.Stock.Miss && n.Sessions > 0; i++ { // the last that it says is that it has none
+		<-time.After(cluster.Stock.Every)
+		n = lastOf(of, n)
+	}
+	_, _ = fmt.Fprintln(out, "node", n.Name, "has ended")
+	for _, id := range n.Unsaved {
+		_, _ = fmt.Fprintf(out, "session %s was given up, and its working tree could not be saved: node %s keeps what was changed below refs/troupe/lost/%s of the root's repository\n", id, n.Name, id)
+	}
+	if len(n.Unsaved) > 0 {
+		return fmt.Errorf("the working trees of sessions that were given up could not be saved: %d", len(n.Unsaved))
+	}
+	return nil
+}
+
+// lastOf is what a life of a node has said last, as far as it can be read.
+func lastOf(of cluster.Registry, n cluster.Node) cluster.Node {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if now, found, err := of.Node(ctx, n.Name); err == nil && found && now.Boot == n.Boot {
+		return now
+	}
+	return n
 }

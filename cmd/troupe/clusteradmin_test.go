@@ -129,3 +129,54 @@ func TestCheckLog(t *testing.T) {
 		assert.ErrorContains(t, checkLog(t.Context(), e, id, false), fmt.Sprintf("%d is known", at.Seq), left)
 	}
 }
+
+// TestDrainNamesWhatIsNotSaved: who drains a node hears of sessions that it cannot save while it still tries, and that it has failed
+// to; not of those that it has saved in the end, and nothing else is taken for its last word.
+func TestDrainNamesWhatIsNotSaved(t *testing.T) {
+	for _, c := range []struct{ then, want string }{
+		{"saved", ""}, {"given up", "could not be saved: 1"}, {"started again", "could not be saved: 1"}, {"lost", "could not be saved: 1"},
+	} {
+		t.Run(c.then, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				engine := clustertest.New(1, 0).Client()
+				says := func(n cluster.Node) { require.NoError(t, engine.Beat(t.Context(), n)) }
+				n := cluster.Node{Name: "a", Boot: "a-1", Beat: 1, Sessions: 2}
+				says(n)
+				ended, result := make(chan struct{}), make(chan error, 1)
+				var out strings.Builder
+				go func() { result <- awaitEnd(&out, engine, n, ended) }()
+				time.Sleep(5 * time.Second)
+				n.Beat, n.Sessions, n.Unsaved = 2, 1, []cluster.SessionID{"s1"}
+				says(n)
+				time.Sleep(time.Minute)
+				select {
+				case err := <-result:
+					t.Fatal("it did not wait: ", err)
+				default:
+				}
+				close(ended)
+				if c.then != "lost" {
+					n.Beat, n.Sessions = 3, 0
+					if c.then == "saved" {
+						n.Unsaved = nil
+					}
+					time.Sleep(300 * time.Millisecond) // the last comes behind the end of the wire
+					says(n)
+				}
+				if c.then == "started again" {
+					says(cluster.Node{Name: "a", Boot: "a-2", Beat: 1})
+				}
+				err := <-result
+				said := out.String()
+				assert.Equal(t, 1, strings.Count(said, "session s1 stays on node a"), said)
+				if c.want == "" {
+					require.NoError(t, err)
+					assert.NotContains(t, said, "refs/troupe/lost")
+				} else {
+					require.ErrorContains(t, err, c.want)
+					assert.Contains(t, said, "refs/troupe/lost/s1")
+				}
+			})
+		})
+	}
+}
