@@ -207,7 +207,7 @@ func (c *sim) run() {
 	var clients sync.WaitGroup
 	for i := range 4 {
 		cl := &clustertest.Client{
-			Name: fmt.Sprint("c", i), Sessions: sessions, Nodes: len(c.nodes), Do: c.ask, Try: 2500 * time.Millisecond, Pause: 300 * time.Millisecond,
+			Name: fmt.Sprint("c", i), Sessions: sessions, Nodes: len(c.nodes), Do: c.ask, Try: 2500 * time.Millisecond, Pause: func() time.Duration { return 300 * time.Millisecond },
 			History: c.history, Rand: rand.New(rand.NewPCG(c.seed, 100+uint64(i))),
 		}
 		clients.Go(func() { cl.Run(ctx) })

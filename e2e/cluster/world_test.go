@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -44,6 +45,8 @@ type world struct {
 	troupe  bool
 	stop    func() // ends the clients
 	clients sync.WaitGroup
+	opt     worldOptions
+	still   atomic.Bool // for a time clients say less
 
 	sessions []cluster.SessionID
 	history  *clustertest.History
@@ -85,7 +88,7 @@ type worldOptions struct {
 func newWorld(t *testing.T, seed uint64, opt worldOptions) *world {
 	needsCluster(t)
 	w := &world{
-		t: t, dir: t.TempDir(), rand: rand.New(rand.NewPCG(seed, 31)), links: map[[2]int]*engines.Proxy{},
+		t: t, dir: t.TempDir(), rand: rand.New(rand.NewPCG(seed, 31)), opt: opt, links: map[[2]int]*engines.Proxy{},
 		history: clustertest.NewHistory(), acks: map[cluster.SessionID][]time.Time{},
 	}
 	t.Cleanup(func() {
@@ -204,6 +207,14 @@ func (w *world) ask(ctx context.Context, node int, c clustertest.Command) (clust
 	return engines.Ask(ctx, w.fronts[node].Addr(), c)
 }
 
+// pause is the longest between two commands of a client.
+func (w *world) pause() time.Duration {
+	if w.still.Load() {
+		return 300 * time.Millisecond
+	}
+	return w.opt.pause
+}
+
 func (w *world) startClients(seed uint64, opt worldOptions) {
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
@@ -214,7 +225,7 @@ func (w *world) startClients(seed uint64, opt worldOptions) {
 			sessions = sessions[i : i+1]
 		}
 		c := &clustertest.Client{
-			Name: fmt.Sprintf("client-%02d", i), Sessions: sessions, Nodes: machines, Do: w.ask, Try: time.Second, Pause: opt.pause,
+			Name: fmt.Sprintf("client-%02d", i), Sessions: sessions, Nodes: machines, Do: w.ask, Try: time.Second, Pause: w.pause,
 			History: w.history, Rand: rand.New(rand.NewPCG(seed, 1000+uint64(i))),
 			Answered: func(id cluster.SessionID, _, ended time.Time) {
 				w.mu.Lock()
@@ -398,9 +409,11 @@ func (w *world) fault(name string) {
 		for _, m := range next {
 			w.nodes[m].Signal(syscall.SIGCONT)
 		}
-	case "S60": // the owner stands still for as long as nobody waits for it
+	case "S60": // the owner stands still for as long as nobody waits for it, and carries out then what it was given: a session knows its newest 1,024 commands
 		n := w.victim()
 		w.note(name, w.owned(n))
+		w.still.Store(true)
+		defer w.still.Store(false)
 		w.nodes[n].Signal(syscall.SIGSTOP)
 		time.Sleep(time.Minute)
 		w.nodes[n].Signal(syscall.SIGCONT)

@@ -17,8 +17,8 @@ type Client struct {
 	Nodes    int
 	// Do asks a node. An error says that nobody knows what became of it.
 	Do      func(ctx context.Context, node int, c Command) (Answer, error)
-	Try     time.Duration // how long it waits for an answer
-	Pause   time.Duration // between commands, at most; 0 for none
+	Try     time.Duration        // how long it waits for an answer
+	Pause   func() time.Duration // between commands, at most; nil for none
 	History *History
 	Rand    *rand.Rand
 	// Answered is told how long a session took for a command; nil for nobody.
@@ -40,9 +40,9 @@ func (c *Client) Run(ctx context.Context) {
 		} else {
 			c.put(ctx, session)
 		}
-		if c.Pause > 0 {
+		if c.Pause != nil {
 			select {
-			case <-time.After(time.Duration(c.Rand.Int64N(int64(c.Pause)))):
+			case <-time.After(time.Duration(c.Rand.Int64N(int64(c.Pause())))):
 			case <-ctx.Done():
 			}
 		}

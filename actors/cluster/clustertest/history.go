@@ -86,6 +86,7 @@ func Number(key string) int {
 // broken. Each engine is another node's.
 func (h *History) Judge(ctx context.Context, engines []cluster.Log, sessions []cluster.SessionID, effects []Effect) []string {
 	where := map[string][]cluster.SessionID{} // of keys in the logs
+	places := map[string][]int{}              // among the keys of their logs
 	epochs := map[string]cluster.Seq{}
 	started := map[string]bool{}
 	for _, id := range sessions {
@@ -103,7 +104,7 @@ func (h *History) Judge(ctx context.Context, engines []cluster.Log, sessions []c
 				first = records
 			}
 		}
-		last := map[string]int{}
+		last, place := map[string]int{}, 0
 		for _, r := range first {
 			for _, key := range r.Keys {
 				key, _, _ = strings.Cut(key, "\x00") // what it begins is its end
@@ -113,7 +114,8 @@ func (h *History) Judge(ctx context.Context, engines []cluster.Log, sessions []c
 				continue
 			}
 			for _, key := range h.keys(r.Lines) {
-				where[key] = append(where[key], id)
+				where[key], places[key] = append(where[key], id), append(places[key], place)
+				place++
 				epochs[key] = r.Epoch
 				if !slices.Contains(r.Keys, key) {
 					h.violated("keys of record %d of %s are %v, and its command is %s", r.Seq, id, r.Keys, key)
@@ -133,7 +135,7 @@ func (h *History) Judge(ctx context.Context, engines []cluster.Log, sessions []c
 	}
 	for key, ids := range where {
 		if len(ids) > 1 {
-			h.violated("C3: %s is %d times in logs: %v", key, len(ids), ids)
+			h.violated("C3: %s is %d times in logs: %v, at %v among their commands", key, len(ids), ids, places[key])
 		}
 	}
 	done := map[string]int{}
