@@ -132,9 +132,14 @@ type Node struct {
 	Reads    [2]int            `json:"reads"`        // formats of records, the lowest and the highest
 	Writes   [2]int            `json:"writes"`       // likewise
 	Beat     uint64            `json:"beat"`         // counts the beats of this life
-	Draining bool              `json:"draining,omitempty"`
-	Sessions int               `json:"sessions"`          // that it owns
-	Unsaved  []SessionID       `json:"unsaved,omitempty"` // sessions whose files it could not save while it drained, until now or at all
+	Doing
+}
+
+// Doing is what a node does at the moment.
+type Doing struct {
+	Draining bool        `json:"draining,omitempty"`
+	Sessions int         `json:"sessions"`          // that it owns
+	Unsaved  []SessionID `json:"unsaved,omitempty"` // sessions whose files it could not save while it drained, until now or at all
 }
 
 // Registry is who is there. Its data is for liveness only. It is safe for concurrent use,

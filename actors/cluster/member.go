@@ -499,11 +499,9 @@ func (m *Member) mayClaim(ctx context.Context, tail Record, sent uint64) (why st
 		return "release", nil
 	case tail.Node == m.cfg.Self.Name && (tail.Boot == m.cfg.Self.Boot || m.youngest(sent)):
 		return "boot", nil // of this life nothing goes on: see Claim
-	case tail.Node == m.cfg.Self.Name:
-		return "", nil
-	case m.dead(ctx, tail.Node):
+	case tail.Node != m.cfg.Self.Name && m.dead(ctx, tail.Node):
 		return "dead", nil
-	case m.seen(tail.Node).Late:
+	case tail.Node == m.cfg.Self.Name, m.seen(tail.Node).Late:
 		return "", nil
 	}
 	return "", &ElsewhereError{tail.Node}

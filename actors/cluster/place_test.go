@@ -19,7 +19,7 @@ func TestPlace(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 17))
 		var nodes []cluster.Seen
 		for i := range 1 + rng.IntN(6) {
-			n := cluster.Node{Name: fmt.Sprint("n", i), Draining: rng.IntN(6) == 0, Labels: map[string]string{}, Roots: map[string]cluster.Root{}}
+			n := cluster.Node{Name: fmt.Sprint("n", i), Doing: cluster.Doing{Draining: rng.IntN(6) == 0}, Labels: map[string]string{}, Roots: map[string]cluster.Root{}}
 			if rng.IntN(2) == 0 {
 				n.Labels["gpu"] = "yes"
 			}

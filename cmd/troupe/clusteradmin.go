@@ -540,37 +540,46 @@ func (a *adminOptions) drainNode(ctx context.Context) error {
 	})
 }
 
-// awaitEnd waits for the end of a node, however long it says that it may take, and names the sessions whose files it cannot save: it
-// tries again until then, so that whoever reads that has time to have the remote reached. Those that it gives up all the same are an error.
+// awaitEnd waits until a node has given its sessions up, however long it says that it may take, and names those whose files it cannot
+// save: it tries again until its end, so that whoever reads that has time to have the remote reached. Those that it gives up all the
+// same are an error, as is a node that falls silent before.
 func awaitEnd(out io.Writer, of cluster.Registry, n cluster.Node, ended <-chan struct{}) error {
-	told := map[cluster.SessionID]bool{}
-	for over := false; !over; {
-		select {
-		case <-ended:
-			over = true
-		case <-time.After(time.Second):
+	told, heard := map[cluster.SessionID]bool{}, time.Now()
+	for over := false; !over || n.Sessions > 0; {
+		was := n.Beat
+		if n = lastOf(of, n); n.Beat != was || !over {
+			heard = time.Now()
 		}
-		n = lastOf(of, n)
 		for _, id := range n.Unsaved {
-			if !told[id] && !over {
+			if !told[id] && n.Sessions > 0 {
 				_, _ = fmt.Fprintln(out, "session", id, "stays on node", n.Name, "for now: its working tree cannot be saved, which is tried again until the node has to end; see its log")
 			}
 			told[id] = true
 		}
+		if time.Since(heard) > silentTime {
+			break
+		}
+		select {
+		case <-ended: // the wire, perhaps long before the node
+			over, ended = true, nil
+		case <-time.After(cluster.Stock.Every):
+		}
 	}
-	for i := 0; i < 2*cluster.Stock.Miss && n.Sessions > 0; i++ { // the last that it says is that it has none
-		<-time.After(cluster.Stock.Every)
-		n = lastOf(of, n)
-	}
-	_, _ = fmt.Fprintln(out, "node", n.Name, "has ended")
 	for _, id := range n.Unsaved {
 		_, _ = fmt.Fprintf(out, "session %s was given up, and its working tree could not be saved: node %s keeps what was changed below refs/troupe/lost/%s of the root's repository\n", id, n.Name, id)
 	}
+	if n.Sessions > 0 {
+		return fmt.Errorf("node %s is not heard of any more, and has not said that it has given its sessions up: it had %d", n.Name, n.Sessions)
+	}
+	_, _ = fmt.Fprintln(out, "node", n.Name, "has ended")
 	if len(n.Unsaved) > 0 {
 		return fmt.Errorf("the working trees of sessions that were given up could not be saved: %d", len(n.Unsaved))
 	}
 	return nil
 }
+
+// silentTime is how long a node that drains may say nothing before it is not waited for any more.
+const silentTime = 10 * time.Second
 
 // lastOf is what a life of a node has said last, as far as it can be read.
 func lastOf(of cluster.Registry, n cluster.Node) cluster.Node {

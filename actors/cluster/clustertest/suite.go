@@ -328,7 +328,7 @@ func suiteRegistry(t *testing.T, open func(*testing.T) cluster.Engine) {
 	require.NoError(t, err)
 	assert.False(t, found)
 	n := cluster.Node{Name: name, Boot: "one", Addr: "127.0.0.1:1", Labels: map[string]string{"gpu": "no"}, Version: "0", Reads: [2]int{1, 1},
-		Writes: [2]int{1, 1}, Roots: map[string]cluster.Root{"app": {Path: "/srv", Mode: cluster.Shared}}, Sessions: 3}
+		Writes: [2]int{1, 1}, Roots: map[string]cluster.Root{"app": {Path: "/srv", Mode: cluster.Shared}}, Doing: cluster.Doing{Sessions: 3}}
 	for n.Beat = 1; n.Beat <= 5; n.Beat++ {
 		require.NoError(t, a.Beat(t.Context(), n))
 	}
