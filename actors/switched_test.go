@@ -115,6 +115,34 @@ func TestSwitched(t *testing.T) {
 	}
 }
 
+// TestSwitchedKeepsWhatItHas: what a session begins with that was put in the place of another is in the cluster before anything is
+// said: the model and the level of the one before, and not those of the node that has it next.
+func TestSwitchedKeepsWhatItHas(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b")
+		c := through(nodes[0], "client-one", "")
+		s := c.openOn("b", "client-one")
+		c.Call(t, `{"type":"set_model","provider":"acme","modelId":"thinker"`+at(s)+`}`)
+		c.Call(t, `{"type":"set_thinking_level","level":"high"`+at(s)+`}`)
+		c.run(s, "~x~ one")
+		has := func() string {
+			v := c.Call(t, `{"type":"get_state"`+at(s)+`}`)
+			return v.Get("data.model.id").Str + " " + v.Get("data.thinkingLevel").Str
+		}
+		require.Equal(t, "thinker high", has())
+		require.True(t, c.repeats(`{"id":"x-k","type":"new_session"`+at(s)+`}`).Get("success").Bool())
+		require.Equal(t, "thinker high", has())
+		made := c.isIn(s)
+		assert.Contains(t, nodes[0].lines(made), `"thinkingLevel":"high"`)
+		w.lose("b")
+		c.pass(20 * time.Second)
+		assert.Equal(t, made, c.isIn(s))
+		assert.Equal(t, "thinker high", has())
+		require.NoError(t, c.leave())
+		nodes[0].end()
+	})
+}
+
 // TestSwitchedBack: who has gone back to the session of before is in that one, though another had taken its place, and a session whose
 // node is lost can be read under the name that its client knows.
 func TestSwitchedBack(t *testing.T) {
