@@ -58,10 +58,10 @@ func drawLimits(t *rapid.T) json.RawMessage {
 }
 
 func (h *budgetHistory) play() {
-	logged := len(h.log)
+	session, logs, faulty := h.session, h.logs, false
 	switch h.pick(10, "turn") {
 	case 0:
-		h.exact = false
+		faulty = true
 		was := h.m.limits()
 		if h.fault(); h.m.limits() != was { // set by a command that the crash has kept from being answered
 			h.told, h.over = map[protocol.BudgetReason]bool{}, false
@@ -74,9 +74,10 @@ func (h *budgetHistory) play() {
 	default:
 		h.action()
 	}
-	if len(h.log) < logged { // another log is in its place, which has no other branches
-		h.exact = false
+	if h.logs != logs { // that of another session says all of it, that of another branch has no other branches
+		h.exact = h.session != session
 	}
+	h.exact = h.exact && !faulty
 }
 
 // watchRequests is T11: nothing is sent to a model behind a budget that is exceeded,

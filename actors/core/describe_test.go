@@ -73,6 +73,8 @@ func Describe(e Effect) string {
 		return fmt.Sprintf("LoadSession %d %s", e.Seq, e.Name)
 	case ActivateSession:
 		return fmt.Sprintf("ActivateSession %d", e.Seq)
+	case LookUp:
+		return fmt.Sprintf("LookUp %d %s", e.Command.Seq, e.Command.Name)
 	case DropLoaded:
 		return fmt.Sprintf("DropLoaded %d", e.Seq)
 	case Reconfigure:

@@ -84,6 +84,10 @@ type SlowQuery struct {
 	Cmd protocol.Command
 }
 
+// LookUp hands back a command that has waited, with what is found for it now: what was found when it
+// came was found in another session, or before what that has done since. It comes before anything else.
+type LookUp struct{ Command Command }
+
 // NoReply says that a command needs no answer.
 type NoReply struct{ Seq uint64 }
 
@@ -391,6 +395,7 @@ func (Append) effect() nature           { return special }
 func (Reply) effect() nature            { return special }
 func (Query) effect() nature            { return apart }
 func (SlowQuery) effect() nature        { return apart }
+func (LookUp) effect() nature           { return apart }
 func (NoReply) effect() nature          { return apart }
 func (Emit) effect() nature             { return special }
 func (StartStream) effect() nature      { return inRun }

@@ -31,12 +31,16 @@ type Command struct {
 	// By is who has given it, nil if nobody knows; set for answers to approvals and dialogs.
 	By *protocol.ClientRef
 
+	due      bool                    // it has waited, and it is its turn
 	key      protocol.IdempotencyKey // of the message as the client wrote it
 	prepared *Prepared               // what extensions have said to its run
 }
 
 // LookedUp is what was found for a command outside of the machine.
 type LookedUp struct {
+	// Said is the command as the client has said it, where a template or a skill stands in
+	// the place of its words; nil for the command itself.
+	Said protocol.Command
 	// Slash says that the message begins with / and names no prompt template and
 	// no skill.
 	Slash bool

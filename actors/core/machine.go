@@ -135,10 +135,11 @@ type beside struct {
 	slowQueries []uint64       // commands whose answers are being looked up
 	swap        *sessionSwitch // is under way; nil for none
 	waiting     []Command      // behind a command that replaces the session
+	lookUps     int            // of commands that have waited
 }
 
 func (b *beside) empty() bool {
-	return len(b.bashes) == 0 && len(b.slowQueries) == 0 && b.swap == nil && len(b.waiting) == 0 && len(b.intake.list) == 0
+	return len(b.bashes) == 0 && len(b.slowQueries) == 0 && b.swap == nil && len(b.waiting) == 0 && b.lookUps == 0 && len(b.intake.list) == 0
 }
 
 // modelChoice is what the next request goes to.
@@ -224,6 +225,8 @@ func (c Command) apply(m *Machine) {
 	traits := protocol.TraitsOf(c.Cmd)
 	_, isLeaving := m.activity.(*leavingBranch)
 	switch {
+	case c.due:
+		m.lookedUp(c)
 	case c.Refused != nil:
 		m.fail(c, c.Refused)
 	case m.closing != nil && !traits.Is(protocol.EndsWork):
@@ -231,14 +234,14 @@ func (c Command) apply(m *Machine) {
 	case isLeaving && traits.Is(protocol.EndsNavigation):
 		m.stop(aborted)
 		c.apply(m)
-	case isLeaving && len(m.waiting) == 0 && traits.KeepsBranch():
+	case isLeaving && len(m.waiting) == 0 && m.lookUps == 0 && traits.KeepsBranch():
 		m.dispatch(c) // nothing has moved yet
 	case m.endsSwitch(c):
 		m.cancelSwitch()
 		c.apply(m)
 	case traits.Is(protocol.Answers), m.passesSwitch(c): // to what may be waited for
 		m.dispatch(c)
-	case m.swap != nil || len(m.waiting) > 0 || m.mustWait(c):
+	case m.swap != nil || len(m.waiting) > 0 || m.lookUps > 0 || m.mustWait(c):
 		m.wait(c)
 	default:
 		m.dispatch(c)

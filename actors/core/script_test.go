@@ -157,10 +157,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 			w.seq++
 			w.owed = append(w.owed, w.seq)
 			c := Command{
-				Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, FromExtension: arg("by") == "extension", LookedUp: LookedUp{Slash: strings.Contains(line, `"message":"/`), Catalog: catalog, Found: found(w.m, req.Cmd)},
-			}
-			if strings.Contains(line, `"message":"/ext `) {
-				c.Extension = &ExtensionCommand{Name: "ext", Args: "args"}
+				Seq: w.seq, ID: req.ID, Name: req.Name, Cmd: req.Cmd, FromExtension: arg("by") == "extension", LookedUp: w.lookUp(req.Cmd),
 			}
 			all = append(all, w.step(c)...)
 		}
@@ -295,7 +292,11 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 				in.To.LeafID, in.To.ShownLeaf = "", ""
 			}
 		}
-		w.moveTo(w.log)
+		log := w.log
+		if d.HasArg("empty") { // else what is replaced has left all of it to the next one
+			log = nil
+		}
+		w.moveTo(log)
 		return w.step(in)
 	case "not-loaded":
 		return w.step(SessionLoaded{Seq: uint64(num("seq")), Err: protocol.CodeNotFound.Errorf("%s", text)})

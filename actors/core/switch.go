@@ -81,7 +81,7 @@ func (in SwitchAsked) apply(m *Machine) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(c Command) bool {
 		passes := m.passesSwitch(c)
 		if passes {
-			m.dispatch(c)
+			m.takeUp(c)
 		}
 		return passes
 	})
@@ -188,7 +188,7 @@ func (m *Machine) leaveBranch(nav protocol.NavigateTree) {
 	for len(m.waiting) > 0 && protocol.TraitsOf(m.waiting[0].Cmd).KeepsBranch() {
 		c := m.waiting[0]
 		m.waiting = m.waiting[1:]
-		m.dispatch(c)
+		m.takeUp(c)
 	}
 }
 
@@ -348,7 +348,7 @@ func (in QueryDone) apply(m *Machine) {
 // takeWaiting handles the commands that waited, in order, as far as they may go
 // on.
 func (m *Machine) takeWaiting() {
-	for len(m.waiting) > 0 && m.swap == nil {
+	for len(m.waiting) > 0 && m.swap == nil && m.lookUps == 0 {
 		c := m.waiting[0]
 		if m.mustWait(c) {
 			return
@@ -358,8 +358,37 @@ func (m *Machine) takeWaiting() {
 			m.fail(c, protocol.CodeSessionClosing.Errorf("Session is closing"))
 			continue
 		}
+		m.takeUp(c)
+	}
+}
+
+// takeUp handles a command that has waited: at once, if nothing was looked up for it, nor for
+// one before it.
+func (m *Machine) takeUp(c Command) {
+	_, isSaid := c.Cmd.(protocol.Expandable)
+	_, limits := c.Cmd.(protocol.SetBudget)
+	if m.lookUps == 0 && !isSaid && !limits && !protocol.TraitsOf(c.Cmd).Is(protocol.NeedsModels) {
+		m.dispatch(c)
+		return
+	}
+	c.due = true
+	m.lookUps++
+	m.do(LookUp{c})
+}
+
+// lookedUp handles a command that has waited and was looked up again, and those behind it.
+func (m *Machine) lookedUp(c Command) {
+	m.lookUps--
+	c.due = false
+	switch {
+	case c.Refused != nil:
+		m.fail(c, c.Refused)
+	case m.stopping():
+		m.fail(c, protocol.CodeSessionClosing.Errorf("Session is closing"))
+	default:
 		m.dispatch(c)
 	}
+	m.takeWaiting()
 }
 
 // stampSettings records model and level at the head of a new session, so that

@@ -53,6 +53,7 @@ type world struct {
 	owed    []uint64 // commands sent, in order
 	seq     uint64
 	session int // sessions seen, for ids
+	logs    int // that have taken the place of another one
 
 	// what the outside still works on
 	bash        []int
@@ -60,7 +61,8 @@ type world struct {
 	loads       []LoadSession
 	activations []uint64
 	slowQueries []uint64
-	asked       int // entries in the log when the latest summary was asked for
+	caused      []Input // by effects: handled before anything else
+	asked       int     // entries in the log when the latest summary was asked for
 	summaries   []Summarise
 	children    []StartChild    // that were asked for
 	hooks       []CallHook      // that extensions have not answered
@@ -184,6 +186,12 @@ func (w *world) step(in Input) []Effect {
 			return effects
 		}
 	}
+	for len(w.caused) > 0 {
+		in := w.caused[0]
+		w.caused = w.caused[1:]
+		effects = append(effects, w.step(in)...)
+		w.last = effects
+	}
 	return effects
 }
 
@@ -225,6 +233,9 @@ func (w *world) perform(e Effect) {
 		w.answers[e.Seq]++
 	case NoReply:
 		w.answers[e.Seq]++
+	case LookUp:
+		e.Command.LookedUp = w.lookUp(e.Command.Cmd)
+		w.caused = append(w.caused, e.Command)
 	case Emit:
 		w.spans.Observe(e.Event)
 		w.wire = append(w.wire, e.Event)
@@ -270,7 +281,22 @@ func (w *world) perform(e Effect) {
 func (w *world) send(cmd protocol.Command) []Effect {
 	w.seq++
 	w.owed = append(w.owed, w.seq)
-	return w.step(Command{Seq: w.seq, Name: nameOf(cmd), Cmd: cmd, LookedUp: LookedUp{Catalog: catalog, Found: found(w.m, cmd), Spent: logtwin.Spent(w.records())}})
+	return w.step(Command{Seq: w.seq, Name: nameOf(cmd), Cmd: cmd, LookedUp: w.lookUp(cmd)})
+}
+
+// lookUp finds what the shell finds for a command at this moment. /ext is a command of an extension.
+func (w *world) lookUp(cmd protocol.Command) LookedUp {
+	l := LookedUp{Catalog: catalog, Found: found(w.m, cmd)}
+	if _, limits := cmd.(protocol.SetBudget); limits && w.m.Unlimited() {
+		l.Spent = logtwin.Spent(w.records())
+	}
+	if said, is := cmd.(protocol.Expandable); is {
+		l.Slash = strings.HasPrefix(said.Text(), "/")
+		if args, is := strings.CutPrefix(said.Text(), "/ext "); is {
+			l.Extension = &ExtensionCommand{Name: "ext", Args: args}
+		}
+	}
+	return l
 }
 
 // found looks up the model that a command is about, as the shell does.
@@ -305,6 +331,7 @@ func (w *world) activated(to []protocol.Entry) {
 }
 
 func (w *world) moveTo(log []protocol.Entry) {
+	w.logs++
 	w.log, w.file = log, len(log) > 0
 	if _, ok := w.m.activity.(*activating); ok {
 		if _, isNav := w.m.swap.navigation(); !isNav {
@@ -345,7 +372,7 @@ func (w *world) crash() []Effect {
 func (w *world) lose() {
 	w.dead = false
 	w.m = New()
-	w.bash, w.dialogs, w.loads, w.activations, w.slowQueries, w.summaries = nil, nil, nil, nil, nil, nil
+	w.bash, w.dialogs, w.loads, w.activations, w.slowQueries, w.summaries, w.caused = nil, nil, nil, nil, nil, nil, nil
 	w.hooks, w.judges = nil, nil
 	for _, seq := range w.owed { // the ledger answers for the dead
 		if w.answers[seq] == 0 {

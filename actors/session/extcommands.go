@@ -84,11 +84,7 @@ func (s *Session) runFor(c actor.Context, m extension.Run) {
 	if len(m.Replacing.Setup) > 0 || m.Replacing.At {
 		s.ext.asks.more[cmd.Seq] = m.Replacing
 	}
-	if protocol.TraitsOf(cmd.Cmd).Is(protocol.NeedsModels) {
-		cmd.Catalog = s.catalog()
-		cmd.Found = s.lookUp(cmd.Cmd, cmd.Catalog)
-	}
-	s.step(c, cmd)
+	s.step(c, s.complete(cmd))
 }
 
 // replied gives an extension the answer to its command; false if it is not its own.

@@ -101,6 +101,8 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		s.answer(c, e)
 	case core.SlowQuery:
 		s.slowQuery(c, e)
+	case core.LookUp:
+		s.inputs.cause(s.complete(e.Command))
 	case core.NoReply:
 		s.clients.replies.answer(e.Seq, nil, nil)
 	case core.Emit:

@@ -136,5 +136,5 @@ func (s *Session) expand(c *core.Command) {
 		s.log.Warn().Err(err).Msg("skill cannot be read")
 	}
 	c.Slash = expanded == cmd.Text()
-	c.Cmd = cmd.WithText(expanded)
+	c.Said, c.Cmd = c.Cmd, cmd.WithText(expanded)
 }

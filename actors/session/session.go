@@ -320,10 +320,16 @@ func (s *Session) command(c actor.Context, r link.Request) {
 }
 
 // complete returns a command with what only the shell can give it: its text expanded,
-// and the models there are.
+// and the models there are. It is for one that has waited as well.
 func (s *Session) complete(c core.Command) core.Command {
-	if c.Extension = s.extensionCommand(c.Cmd); c.Extension == nil && !s.extensionsSee(c.Cmd) {
-		s.expand(&c)
+	if c.Said != nil {
+		c.Cmd = c.Said
+	}
+	c.LookedUp = core.LookedUp{}
+	if !c.FromExtension {
+		if c.Extension = s.extensionCommand(c.Cmd); c.Extension == nil && !s.extensionsSee(c.Cmd) {
+			s.expand(&c)
+		}
 	}
 	if protocol.TraitsOf(c.Cmd).Is(protocol.NeedsModels) {
 		c.Catalog = s.catalog()
