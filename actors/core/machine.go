@@ -111,6 +111,8 @@ type cutOff struct {
 	tried    int                        // how often its request had been made in vain, when it was to be made again
 	failure  string                     // the last time
 	leftOpen *protocol.AssistantMessage // its calls are open, and clients are asked about them again; nil for none
+	untold   *protocol.Custom           // what the log could not be told of it, see [Machine.sayFailedOver]; nil for nothing
+	run      protocol.RunID             // that has gone on with it; "" for none
 }
 
 // choices are what clients made of the settings, as far as the log does not say

@@ -98,13 +98,9 @@ func (m *Machine) keepAsked(to Loaded) {
 // for [AskAgain]: what has no second effect, which is a request to a model, and what clients
 // were asked about.
 func (m *Machine) failedOver(to Loaded, f Failover) {
-	asked := slices.DeleteFunc(slices.Clone(to.OpenCalls), func(c protocol.OpenCall) bool { return c.Asked == "" })
-	m.openCalls = slices.DeleteFunc(slices.Clone(to.OpenCalls), func(c protocol.OpenCall) bool { return c.Asked != "" })
-	m.answerOpenCallsAs(lostRunning, lostWaiting)
-	m.flushHeld()
-	m.appendOwn(protocol.CustomFailover, protocol.FailoverOp{From: f.From})
-	if len(asked) > 0 {
-		m.openCalls, to.OpenCalls = asked, asked
+	m.sayFailedOver(protocol.Custom{CustomType: protocol.CustomFailover, Data: encoded(protocol.FailoverOp{From: f.From}, ownEntry)})
+	if len(m.openCalls) > 0 {
+		to.OpenCalls = m.openCalls
 		m.keepAsked(to)
 		m.tellLater(&f)
 		return
@@ -115,6 +111,46 @@ func (m *Machine) failedOver(to Loaded, f Failover) {
 	}
 	if last, is := to.Last.(*protocol.AssistantMessage); is && to.Tried > 0 {
 		m.tried, m.failure = to.Tried, last.ErrorMessage
+	}
+}
+
+// sayFailedOver has the log say that another node goes on: calls about which nobody was asked get results first.
+func (m *Machine) sayFailedOver(e protocol.Custom) {
+	isAsked := func(c protocol.OpenCall) bool { return c.Asked != "" }
+	asked := slices.DeleteFunc(slices.Clone(m.openCalls), func(c protocol.OpenCall) bool { return !isAsked(c) })
+	m.openCalls = slices.DeleteFunc(slices.Clone(m.openCalls), isAsked)
+	m.answerOpenCallsAs(lostRunning, lostWaiting)
+	m.openCalls = asked
+	m.flushHeld()
+	m.append(e)
+}
+
+// takeCutOff is what an earlier life has left to do, which is in the log as far as that could be told.
+func (m *Machine) takeCutOff() cutOff {
+	was := m.cutOff
+	m.cutOff = cutOff{}
+	if was.untold != nil && m.isIdle() {
+		m.sayFailedOver(*was.untold)
+	}
+	return was
+}
+
+// keepCutOff keeps it where an entry could not be written, and whether that is what says so. A run that has begun
+// with it, without a word, is as good as promised: nobody has asked for it who would be refused.
+func (m *Machine) keepCutOff(was cutOff, undone []Effect, open *OpenSpans) {
+	m.cutOff = was
+	for _, e := range undone {
+		switch e := e.(type) {
+		case Append:
+			if c, is := e.Entry.(protocol.Custom); is && c.CustomType == protocol.CustomFailover && m.AsksAgain() {
+				m.untold = &c
+			}
+		case Emit:
+			if ev, is := e.Event.(protocol.AgentStart); is && ev.RunID == was.run {
+				open.Promised = true
+			}
+		default: // nothing that matters here
+		}
 	}
 }
 
@@ -198,15 +234,16 @@ func (m *Machine) WillAsk(dialog string) bool {
 // others. A message that came before it, or a command that stops what goes on, has ended the matter. One that
 // puts another session in this one's place has not: as from any run, it is not known yet whether that is left.
 func (AskAgain) apply(m *Machine) {
-	was := m.cutOff
-	m.cutOff = cutOff{}
+	was := m.takeCutOff()
 	switch {
 	case !m.isIdle() || m.stopping():
+		return
 	case was.leftOpen != nil && len(m.openCalls) > 0:
 		m.startCalls(m.reopened(was.leftOpen, m.openCalls), m.newAttempt())
 	case was.lost != nil:
 		m.askLost(was)
 	}
+	m.cutOff.run = m.work.lastRun
 }
 
 // reopened is a run that goes on with calls that were left open.
@@ -222,8 +259,7 @@ func (m *Machine) reopened(answer *protocol.AssistantMessage, open []protocol.Op
 
 // stopCutOff ends what an earlier life has left to go on with, as if that had begun again.
 func (m *Machine) stopCutOff(outcome string) {
-	was := m.cutOff
-	m.cutOff = cutOff{}
+	was := m.takeCutOff()
 	switch {
 	case was.leftOpen != nil && len(m.openCalls) > 0:
 		m.abortCallsOf(m.reopened(was.leftOpen, m.openCalls), outcome)
@@ -252,7 +288,11 @@ func (m *Machine) reloaded(in Reloaded, undone []Effect) {
 	if m.activity.inRun() != nil { // it goes on
 		in.Session.OpenCalls = nil
 	}
+	left := m.cutOff
 	m.load(in.Session)
+	if !in.Changed {
+		m.keepCutOff(left, undone, &in.Open)
+	}
 	m.headless = in.Session.LeafID == ""
 	m.takeBack(undone)
 	if in.Changed {
