@@ -275,7 +275,7 @@ func (r *router) claim(c actor.Context, to *route) {
 	spec.ID, spec.Claim, spec.Retain = to.handle, true, r.cfg.Retain
 	r.routes.opening[to.key] = to
 	c.Send(r.server.Sessions, link.SpawnSession{
-		Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules, Hears: len(to.backlog) == 0, HearsOn: to.hears, Owed: to.works,
+		Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules, Hears: to.hears, Owed: to.works,
 	})
 }
 

@@ -31,10 +31,8 @@ type (
 		Client Client
 		Key    string         // chosen by the router, to tell its requests apart
 		Rules  protocol.Rules // of a new session
-		Hears  bool           // the client goes on from another node, and may ask for nothing: what happens is told at once
-		// HearsOn is as of Join, for a session that was taken up for somebody else meanwhile.
-		HearsOn bool
-		Owed    bool // as of Join
+		Hears  bool           // as of Join
+		Owed   bool           // as of Join
 	}
 	// SessionSpawned names the session that was asked for, or says why there is
 	// none.
@@ -106,7 +104,7 @@ type (
 	}
 	// Join tells a session that a router may send it commands of a client, which
 	// hears of nothing before it attaches. It may come twice, or behind the first
-	// command. Hears is of one that has heard of the session on another node: it hears on. Owed is of
+	// command. Hears is of one that has heard of the session on another node: it hears on, and may ask for nothing. Owed is of
 	// one that has heard of a run there and not that all is settled: where it is, nobody else tells it so.
 	Join struct {
 		Client Client

@@ -51,7 +51,7 @@ func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnS
 		first, _ := d.clients.join(m.Client)
 		first.muted = false
 	}
-	if !m.Client.Known() || m.Hears {
+	if !m.Client.Known() {
 		d.clients.firstAsked()
 	}
 	return k.Props(func() actor.Actor { return &crashGuard{newSession(d), d} }, "")

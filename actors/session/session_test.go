@@ -254,7 +254,7 @@ func TestTakenUpMeanwhile(t *testing.T) {
 			first, second := r.person(), r.person()
 			spec := r.spec(link.OpenSpec{ID: "s1", Retain: true})
 			r.sys.Root.Send(sessions, link.SpawnSession{Spec: spec, Client: first.Client, Key: "1", Rules: r.rules})
-			r.sys.Root.Send(sessions, link.SpawnSession{Spec: spec, Client: second.Client, Key: "1", Rules: r.rules, HearsOn: hears})
+			r.sys.Root.Send(sessions, link.SpawnSession{Spec: spec, Client: second.Client, Key: "1", Rules: r.rules, Hears: hears})
 			synctest.Wait()
 			r.session = actortest.Expect[link.SessionSpawned](t, second.Probe).PID
 			r.tell(r.request(second, "prompt", protocol.Prompt{Message: "~a~"}))

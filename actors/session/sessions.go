@@ -311,7 +311,7 @@ func (s *sessions) spawnAs(c actor.Context, m link.SpawnSession, handle string) 
 			return
 		}
 		m.Client.Tag = handle
-		s.find(c, link.FindSession{Client: m.Client, Key: m.Key, Hears: m.Hears || m.HearsOn, Owed: m.Owed}) // this node has taken it up meanwhile
+		s.find(c, link.FindSession{Client: m.Client, Key: m.Key, Hears: m.Hears, Owed: m.Owed}) // this node has taken it up meanwhile
 		return
 	}
 	if m.Client.Known() {
@@ -339,8 +339,8 @@ func (s *sessions) spawnAs(c actor.Context, m link.SpawnSession, handle string) 
 	s.tellWatchers(c, info)
 	s.kernel.Faults.Hit("sessions", "Spawned")
 	tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Handle: handle, PID: pid})
-	if m.Owed {
-		c.Send(pid, link.Join{Client: m.Client, Hears: m.HearsOn, Owed: true})
+	if m.Hears || m.Owed {
+		c.Send(pid, link.Join{Client: m.Client, Hears: m.Hears, Owed: m.Owed})
 	}
 	if len(s.table) > 1 && m.Spec.Child == nil { // what opening needs is used once; children begin to work at once
 		s.giveBackSoon(c)

@@ -427,7 +427,7 @@ var mutants = []mutant{
 	{"what a node that drains could not save is kept nowhere", "actors/session/rooted.go", "\t\t\tt.keepHere()\n", "", []string{"./actors", "-run", "TestTrees"}},
 	{"what was not saved of a working tree is overwritten", "tools/git/root.go", "if found.Lost, err = r.SetAside(ctx, env, session); err != nil {", "if err != nil {", []string{"./tools/git", "-run", "TestRoot"}},
 	{"what a session says where it goes on comes before the answer to who has asked", "actors/session/open.go", "\ts.hostLeft(c)\n\twaiting := s.waiting\n", "\ts.hostLeft(c)\n\ts.askAgain(c)\n\twaiting := s.waiting\n", relays},
-	{"who has asked for nothing hears nothing where its session goes on", "actors/conn/far.go", "Hears: len(to.backlog) == 0,", "Hears: false,", relays},
+	{"who has asked for nothing hears nothing where its session goes on", "actors/conn/far.go", "Hears: to.hears,", "Hears: false,", relays},
 	{"a new session is made twice over nodes", "actors/session/switch.go", "case tail.Seq > 0:", "case tail.Seq > 0 && false:", nodes},
 	{"a handle that leads elsewhere is looked for where it began", "actors/cluster/member.go", "if lead := tail.Lead(); lead != nil && err == nil {", "if lead := tail.Lead(); lead != nil && err != nil {", led},
 	{"who claims a handle forgets where it leads", "actors/cluster/writer.go", ", Lead: tail.Lead()}", "}", led},
