@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,6 +167,68 @@ func TestDialogEndsWithItsNode(t *testing.T) {
 					})
 				})
 			}
+		}
+	}
+}
+
+// TestAnswersBehindAMove: what a client answers to a question is acknowledged once, if it wants that, also if it comes to a node that gives
+// the session up at that moment, or is lost; those to calls of host tools never are.
+func TestAnswersBehindAMove(t *testing.T) {
+	answers := []string{
+		`"type":"extension_ui_response","confirmed":true,"id":%q`, `"type":"approval_response","approvalId":"none","optionId":"once","id":%q`,
+		`"type":"host_tool_result","result":"none","id":%q`,
+	}
+	for _, how := range []string{"moved", "moved, of its own node", "drained", "lost"} {
+		for _, features := range []string{`"uiAck","dialogEvents"`, `"uiAck"`, `"dialogEvents"`} {
+			t.Run(how+" "+features, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					w, _, nodes := nodesOf(t, "a", "b")
+					of := nodes[0]
+					if strings.Contains(how, "own") {
+						of = nodes[1]
+					}
+					c := through(of, "client-one", `,"features":[`+features+`,"deltaUpdates"]`)
+					s := c.openOn("b", "client-one")
+					c.run(s, "~x~ one")
+					asked, before := []string{}, len(c.Lines())
+					say := func(n int) {
+						for i := range n {
+							for k, line := range answers {
+								id := fmt.Sprintf("x-%d-%d-%d", len(asked), i, k)
+								c.Line(`{` + fmt.Sprintf(line, id) + at(s) + `}`)
+								asked = append(asked, id)
+							}
+							c.pass(time.Duration(i) * 300 * time.Microsecond)
+						}
+					}
+					say(1)
+					switch how {
+					default:
+						c.Line(`{"id":"x-m","type":"move_session","node":"a"` + at(s) + `}`)
+					case "drained":
+						nodes[1].member.Drain()
+						nodes[1].daemon.Stop(Stop{})
+					case "lost":
+						w.lose("b")
+					}
+					say(12)
+					c.pass(20 * time.Second)
+					heard := strings.Join(c.Lines()[before:], "\n")
+					for i, id := range asked {
+						want := 1
+						if k := i % len(answers); k == 2 || k == 0 && !strings.Contains(features, "uiAck") {
+							want = 0
+						}
+						assert.Equal(t, want, strings.Count(heard, `{"id":"`+id+`","type":"response"`), "%s: %s", id, answers[i%len(answers)])
+					}
+					assert.NotContains(t, heard, "session_closing")
+					require.NoError(t, c.leave())
+					nodes[0].end()
+					if strings.HasPrefix(how, "moved") {
+						nodes[1].end()
+					}
+				})
+			})
 		}
 	}
 }

@@ -165,7 +165,7 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 	switch {
 	case asked == nil: // of a command that has come again only the first answer is passed on
 		spec := protocol.Lookup(a.command)
-		return spec == nil || spec.Silent
+		return spec == nil || spec.Silent && !acknowledged(spec) && !notThere(a.code)
 	case asked.own != nil:
 		first()
 		asked.own(r, c, n, a)
@@ -173,8 +173,9 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 	}
 	s := r.sessions[asked.Session]
 	r.shared.Metrics.Took("troupe_cluster_relay_seconds", time.Since(asked.at))
+	heard := !a.ok || !r.silent(asked)
 	if s == nil {
-		return true
+		return heard
 	}
 	if r.notThere(s, n, asked, a) {
 		asked.tries++
@@ -223,7 +224,7 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 			r.sessions[is] = s
 		}
 	}
-	return true
+	return heard
 }
 
 // notThere says whether a node does not have the session that a command is for, or not for long: it
@@ -235,7 +236,11 @@ func (r *relay) notThere(s *session, n *node, asked *ask, a answer) bool {
 	case a.code == protocol.CodeUnknownSession: // it may have been closed, and then it is nobody's
 		return s.joined == n.life && asked.tries < 2
 	}
-	return a.code == protocol.CodeNotHere || a.code == protocol.CodeSessionClosing && r.leaving == nil
+	return notThere(a.code) && (a.code == protocol.CodeNotHere || r.leaving == nil)
+}
+
+func notThere(code protocol.Code) bool {
+	return code == protocol.CodeNotHere || code == protocol.CodeSessionClosing
 }
 
 // takeAnswered is the command that an answer is to, nil for none that is known.

@@ -105,6 +105,9 @@ type (
 func (r *relay) greet(n *node) {
 	h := helloLine{Type: "hello", Dialect: r.side.out.Wire.Dialect, Features: r.side.out.Wire.On(), UI: r.side.out.Wire.UI}
 	h.Features = slices.DeleteFunc(h.Features, func(f string) bool { return f == string(protocol.FeatureHeartbeat) }) // that is this node's
+	if ack := string(protocol.FeatureUIAck); !slices.Contains(h.Features, ack) {
+		h.Features = append(h.Features, ack) // for the relay: see acknowledged
+	}
 	if name := r.side.out.Name(); name != nil && name.ClientID != "" {
 		h.ClientID, h.Client = name.ClientID, &protocol.ClientName{Name: name.Name}
 	}

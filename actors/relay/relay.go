@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -274,10 +275,21 @@ func (a *ask) cmd() protocol.Command {
 	return a.Request.Cmd
 }
 
+// acknowledged says whether a command is one that a client may want no answer to, and is answered by nodes all the same, see greet:
+// else nobody would know whether it has to be said again where its session goes on.
+func acknowledged(spec *protocol.Spec) bool {
+	return spec != nil && spec.Params == reflect.TypeFor[protocol.ExtensionUIResponse]()
+}
+
+// silent says whether the client wants no answer to a command that was carried out.
+func (r *relay) silent(a *ask) bool {
+	return a.Request.Spec != nil && a.Request.Spec.Silent && !(acknowledged(a.Request.Spec) && r.side.out.Wire.Has(protocol.FeatureUIAck))
+}
+
 // send writes a command to a node.
 func (r *relay) send(n *node, a *ask) {
 	a.sent = true
-	if a.Request.Spec == nil || !a.Request.Spec.Silent {
+	if a.Request.Spec == nil || !a.Request.Spec.Silent || acknowledged(a.Request.Spec) {
 		n.pending = append(n.pending, a)
 	}
 	n.out.put(a.Line, a.Credit)
@@ -578,7 +590,7 @@ func (r *relay) refuse(c actor.Context, a *ask, err *protocol.Error) {
 	if r.current == a {
 		r.current = nil
 	}
-	if a.own != nil || a.Request.Spec != nil && a.Request.Spec.Silent && a.sent {
+	if a.own != nil || a.sent && r.silent(a) {
 		return
 	}
 	r.client(a.Request.SessionID).Send(c.ActorSystem().Root, link.Item{
