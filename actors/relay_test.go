@@ -570,11 +570,15 @@ func TestRelayFailsOverUnasked(t *testing.T) {
 }
 
 // TestRelayIsLate: a client that asks for nothing is told once that all is over, also where its run has gone on, and has
-// ended, before it was led there: to another node, and to its own.
+// ended, before it was led there: to another node, and to its own. It is told how.
 func TestRelayIsLate(t *testing.T) {
-	for _, next := range []string{"a", "c"} {
+	for _, how := range []string{"a completed", "c completed", "a aborted", "c aborted"} {
+		next, outcome, _ := strings.Cut(how, " ")
+		prompt := map[string]string{
+			"completed": "tool=danger rounds=1 calls=1 work=90000", "aborted": "tool=danger rounds=1 calls=1 work=90000 pace=1000 parts=100",
+		}[outcome]
 		for _, features := range []string{`["deltaUpdates"]`, `["deltaUpdates","seq"]`} {
-			t.Run(next+features, func(t *testing.T) {
+			t.Run(how+features, func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					w, _, nodes := nodesOf(t, "a", "b", "c")
 					a, c := nodes[0], nodes[2]
@@ -582,8 +586,8 @@ func TestRelayIsLate(t *testing.T) {
 					s := one.openBehind("b", next, "client-one")
 					two := through(map[string]*node{"a": a, "c": c}[next], "client-two", "")
 					two.Call(t, `{"type":"attach"`+at(s)+`}`)
-					one.Line(`{"id":"x-p1","type":"prompt","message":"~x~ tool=danger rounds=1 calls=1 work=90000"` + at(s) + `}`)
-					one.pass(2 * time.Second)
+					one.Line(`{"id":"x-p1","type":"prompt","message":"~x~ ` + prompt + `"` + at(s) + `}`)
+					one.pass(time.Second)
 					a.way.Cut(clustertest.Gone)
 					c.way.Cut(clustertest.Gone)
 					w.lose("b")
@@ -591,6 +595,9 @@ func TestRelayIsLate(t *testing.T) {
 					a.way.Cut(clustertest.Whole)
 					c.way.Cut(clustertest.Whole)
 					for {
+						if outcome == "aborted" {
+							two.Call(t, `{"type":"abort"`+at(s)+`}`)
+						}
 						v := two.Call(t, `{"type":"get_state"`+at(s)+`}`)
 						if v.Get("success").Bool() && !v.Get("data.isStreaming").Bool() {
 							break
@@ -604,6 +611,7 @@ func TestRelayIsLate(t *testing.T) {
 					} else {
 						assert.Equal(t, "agent_settled", kinds[len(kinds)-1], kinds)
 						assert.Equal(t, 1, strings.Count(strings.Join(kinds, " "), "agent_settled"), kinds)
+						assert.Equal(t, outcome, one.Events(s, "agent_settled")[0].Get("outcome").Str)
 						open, _ := one.unended(s)
 						assert.Empty(t, open, kinds)
 					}

@@ -476,6 +476,20 @@ func (m *Machine) finishBranch(to Loaded) ([]*protocol.ToolResultMessage, *proto
 	return results, note
 }
 
+// OutcomeOf is how the last work of a session has ended, as its log says.
+func OutcomeOf(to protocol.Resume) string {
+	last, is := to.Last.(*protocol.AssistantMessage)
+	switch {
+	case !is, to.Interrupted, last.ErrorMessage == interruptedMessage:
+		return interrupted
+	case last.StopReason == protocol.StopAborted:
+		return aborted
+	case last.StopReason == protocol.StopError:
+		return failed
+	}
+	return completed
+}
+
 // brokenMessage is an assistant message that says why there is no other.
 func (m *Machine) brokenMessage(stop protocol.StopReason, why string) *protocol.AssistantMessage {
 	msg := &protocol.AssistantMessage{Content: protocol.Content{}, StopReason: stop, ErrorMessage: why, Timestamp: m.now}

@@ -243,3 +243,12 @@ func (s OpenSpec) Fresh() OpenSpec {
 	s.Path, s.Log, s.Name, s.ID, s.Parent, s.Child = "", nil, "", "", "", nil
 	return s
 }
+
+// OwnID begins the ids of a relay's own commands: no client writes such.
+const OwnID = "\u00b7relay\u00b7"
+
+// AttachedLate answers a relay that attaches again for its client, which may have seen work begin and not end.
+type AttachedLate struct {
+	protocol.AttachedSession
+	Outcome string `json:"outcome"` // of the last work, as in agent_settled
+}

@@ -116,7 +116,7 @@ func (r *relay) greet(n *node) {
 
 // own says a command to a node that no client has said.
 func (r *relay) own(n *node, cmd any, then func(*relay, actor.Context, *node, answer)) {
-	id := ownID + strconv.FormatUint(r.next(), 10)
+	id := link.OwnID + strconv.FormatUint(r.next(), 10)
 	switch line := cmd.(type) {
 	case helloLine:
 		line.ID = id
@@ -134,9 +134,6 @@ func (r *relay) own(n *node, cmd any, then func(*relay, actor.Context, *node, an
 	}
 	r.send(n, &ask{Command: Command{Line: line, Request: protocol.Request{ID: json.RawMessage(strconv.Quote(id))}}, own: then})
 }
-
-// ownID begins the ids of a relay's own commands: no client writes such.
-const ownID = "\u00b7relay\u00b7"
 
 // hello has all nodes write to the client as it wants from now on.
 func (r *relay) hello(_ actor.Context, m Hello) {

@@ -252,7 +252,7 @@ func (r *relay) join(c actor.Context, s *session, a *ask) {
 			s.answered()
 			r.joined(c, s, a)
 		case a.code == protocol.CodeCwdMissing: // which no waiting changes
-			r.endSeen(c, s, false)
+			r.endSeen(c, s, interrupted)
 			r.giveUp(c, s, protocol.CodeCwdMissing.Errorf("%s", gjson.GetBytes(a.line, "error").Str))
 		default:
 			r.elsewhere(c, s, n, nil, false)
@@ -261,10 +261,10 @@ func (r *relay) join(c actor.Context, s *session, a *ask) {
 }
 
 // joined tells the client the end of what was seen, if nothing goes on in a session that it hears of again: what was
-// said of that meanwhile it has not heard, also where it was about to go on.
+// said of that meanwhile it has not heard, also where it was about to go on. How it has ended the node says.
 func (r *relay) joined(c actor.Context, s *session, a answer) {
 	if state := gjson.GetBytes(a.line, "data.state"); !state.Get("isStreaming").Bool() && !state.Get("isCompacting").Bool() {
-		r.endSeen(c, s, false)
+		r.endSeen(c, s, cmp.Or(gjson.GetBytes(a.line, "data.outcome").Str, interrupted))
 	}
 }
 
@@ -558,16 +558,23 @@ func (r *relay) tellMoved(c actor.Context, s *session, to string) {
 		s.behind = true
 		r.tell(c, s, protocol.Resync{Reason: "moved"})
 	case s.at == nil || s.seen.from != s.at.lifeOf(): // not only the wire was cut
-		r.endSeen(c, s, !r.shared.Stops)
+		outcome := ""
+		if r.shared.Stops {
+			outcome = interrupted
+		}
+		r.endSeen(c, s, outcome)
 	}
 }
 
 // lostOnTheWay is why what a client has seen begin has no other end.
 const lostOnTheWay = "interrupted: the node of the session was lost"
 
-// endSeen tells a client the end of what it has seen begin; again as of [spans.end].
-func (r *relay) endSeen(c actor.Context, s *session, again bool) {
-	for _, ev := range s.seen.end(lostOnTheWay, again) {
+// interrupted is the outcome of work of which nothing else is known.
+const interrupted = "interrupted"
+
+// endSeen tells a client the end of what it has seen begin; outcome as of [spans.end].
+func (r *relay) endSeen(c actor.Context, s *session, outcome string) {
+	for _, ev := range s.seen.end(lostOnTheWay, outcome) {
 		r.tell(c, s, ev)
 	}
 }

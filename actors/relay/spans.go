@@ -75,15 +75,16 @@ func messageOf(line []byte) protocol.Message {
 	return m
 }
 
-// end ends all that is open, the latest first, and says with which events. again says that the work goes on
-// by itself: that it is settled is told later.
-func (s *spans) end(why string, again bool) (list []protocol.Event) {
+// end ends all that is open, the latest first, and says with which events. outcome is that of the work, "" where it
+// goes on by itself: that it is settled is told later.
+func (s *spans) end(why, outcome string) (list []protocol.Event) {
+	again := outcome == ""
 	list = s.owed
 	for _, o := range slices.Backward(s.open) {
 		list = append(list, s.ending(o, why, again))
 	}
 	if s.work && !again {
-		list = append(list, protocol.AgentSettled{Outcome: "interrupted"})
+		list = append(list, protocol.AgentSettled{Outcome: outcome})
 	}
 	*s = spans{work: s.work && again}
 	return list

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"bytes"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/link"
@@ -27,7 +29,11 @@ func (s *Session) attach(c actor.Context, r link.Request) {
 	data.Clients, data.Dialogs, data.Approvals = s.clients.names(), open.Dialogs, open.Approvals
 	if !numbered {
 		s.growing(r.Client)
-		s.reply(r.Seq, data, nil)
+		if bytes.HasPrefix(r.ID, []byte(`"`+link.OwnID)) {
+			s.reply(r.Seq, link.AttachedLate{AttachedSession: data, Outcome: s.outcome()}, nil)
+		} else {
+			s.reply(r.Seq, data, nil)
+		}
 		return
 	}
 	data.Epoch, data.Seq = s.shared.Epoch, int64(s.clients.seq)

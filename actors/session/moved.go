@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -241,9 +242,21 @@ const begun = "\x00begun"
 func (s *Session) settledBefore(c actor.Context, who link.Client) {
 	if s.life.state == live || s.life.state == parked {
 		if st := s.m.State(); !st.IsStreaming && !st.IsCompacting {
-			who.Send(c.ActorSystem().Root, link.Item{Event: protocol.AgentSettled{Outcome: "interrupted"}})
+			who.Send(c.ActorSystem().Root, link.Item{Event: protocol.AgentSettled{Outcome: s.outcome()}})
 		}
 	}
+}
+
+// outcome is how the last work of the session has ended: as was told here, or as its log says.
+func (s *Session) outcome() string {
+	if s.reported.outcome != "" || s.file.Log == nil {
+		return cmp.Or(s.reported.outcome, "interrupted")
+	}
+	st, err := s.file.View().State()
+	if err != nil {
+		return "interrupted"
+	}
+	return core.OutcomeOf(st.Resume)
 }
 
 // noteBegun says in the log that a command of a client runs, before it does, unless an entry says so that is there already.
