@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +21,6 @@ import (
 	"troupe/actors/cluster/peer"
 	"troupe/actors/cluster/postgres"
 	"troupe/actors/session"
-	"troupe/protocol"
 	"troupe/store"
 )
 
@@ -415,91 +412,6 @@ func (a *adminOptions) export(ctx context.Context) error {
 		fmt.Println(path)
 		return nil
 	})
-}
-
-// move gives a session to a node, once nothing goes on in it, and waits until it is there.
-func (a *adminOptions) move(ctx context.Context) error {
-	side, err := a.side()
-	if err != nil {
-		return err
-	}
-	id, to := a.words[1], a.words[2]
-	return a.withEngine(ctx, func(e cluster.Engine) error {
-		tail, err := e.Tail(ctx, cluster.SessionID(id))
-		if err == nil && tail.Seq == 0 {
-			err = fmt.Errorf("%w: %s", cluster.ErrNoSession, id)
-		}
-		if err != nil {
-			return err
-		}
-		for told := false; ; {
-			at, answer, err := a.askOwner(ctx, e, side, id, to)
-			switch {
-			case err != nil:
-				return err
-			case at == to:
-				fmt.Println("session", id, "is on node", to)
-				return nil
-			case gjson.GetBytes(answer, "success").Bool(): // it is on its way
-			case protocol.Code(gjson.GetBytes(answer, "code").Str) != protocol.CodeSessionBusy:
-				return errors.New(gjson.GetBytes(answer, "error").Str)
-			case !told:
-				told = true
-				fmt.Println("something goes on in session", id, "on node", at+": waiting for its end")
-			}
-			select {
-			case <-time.After(cluster.Stock.Every):
-			case <-ctx.Done():
-				return fmt.Errorf("session %s is on node %s, and something goes on in it", id, at)
-			}
-		}
-	})
-}
-
-// askOwner has the node that has a session give it to another one, and says which it is: the first of all
-// that does not say that it is elsewhere.
-func (a *adminOptions) askOwner(ctx context.Context, e cluster.Engine, side *peer.Side, id, to string) (at string, answer []byte, err error) {
-	err = fmt.Errorf("no node has session %s, or can have it", id)
-	for _, n := range e.Nodes() {
-		wire, unreached := side.Dial(ctx, n, cluster.Identity{Device: "troupe cluster move", Retain: true})
-		if unreached != nil {
-			continue
-		}
-		stop := context.AfterFunc(ctx, func() { _ = wire.Close() })
-		answer, lost := ask(wire, "attach", map[string]string{"sessionId": id})
-		found := lost == nil && gjson.GetBytes(answer, "success").Bool()
-		if found && n.Name != to {
-			answer, lost = ask(wire, "move_session", map[string]string{"sessionId": id, "node": to})
-		}
-		stop()
-		_ = wire.Close()
-		if found {
-			return n.Name, answer, lost
-		}
-		if lost == nil && protocol.Code(gjson.GetBytes(answer, "code").Str) != protocol.CodeNotHere {
-			err = fmt.Errorf("node %s: %s", n.Name, gjson.GetBytes(answer, "error").Str)
-		}
-	}
-	return "", nil, err
-}
-
-// ask gives a node a command and returns the answer. What comes before it is for nobody.
-func ask(wire cluster.Conn, name string, cmd map[string]string) ([]byte, error) {
-	cmd["id"], cmd["type"] = name, name
-	line, err := json.Marshal(cmd)
-	if err == nil {
-		err = wire.Write(append(line, '\n'))
-	}
-	for err == nil {
-		var lines []byte
-		lines, err = wire.Read()
-		for line := range bytes.Lines(lines) {
-			if gjson.GetBytes(line, "type").Str == "response" && gjson.GetBytes(line, "id").Str == name {
-				return line, nil
-			}
-		}
-	}
-	return nil, err
 }
 
 // drainNode asks a node to give its sessions up and to end, and waits until it has ended.
