@@ -51,6 +51,21 @@ func TestDiskOfAnOwner(t *testing.T) {
 	}
 }
 
+// TestNodeDeathIsTold: who has wires of a node is told that it was lost, as the parent of sessions is.
+func TestNodeDeathIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b", "c")
+		died := make(chan string, 10)
+		nodes[0].cfg.Sessions.Cluster.OnDeath(func(node string) { died <- node })
+		w.lose("b")
+		nodes[0].pass(10 * time.Second)
+		require.Len(t, died, 1)
+		assert.Equal(t, "b", <-died)
+		nodes[0].end()
+		nodes[2].end()
+	})
+}
+
 // TestNodeLostInAChild (T4): tasks that ran when the node of their session was lost are not run again: the call has a
 // result that says so, and the run goes on.
 func TestNodeLostInAChild(t *testing.T) {

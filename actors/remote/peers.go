@@ -65,8 +65,34 @@ func (s *Server) takePeer(raw net.Conn, side *peer.Side) {
 		name = fmt.Sprintf("node %s, client %s, device %s", c.Node, who.ClientID, who.Device)
 	}
 	s.Log.Info().Str("client", name).Msg("connected")
-	s.run(s.behindNode(who), &peerClient{c, name})
+	client := &peerClient{c, name}
+	s.led(client, true)
+	s.run(s.behindNode(who), client)
+	s.led(client, false)
 	s.Log.Info().Str("client", name).Msg("gone")
+}
+
+// led notes that a node leads a client here, or does no more.
+func (s *Server) led(c *peerClient, is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is {
+		s.peers[c] = true
+	} else {
+		delete(s.peers, c)
+	}
+}
+
+// LosePeer ends the connections of a node that was found to be dead. One that stands still, or is cut off without a word, does not
+// read: sessions would wait for it, and their other clients with them. If it goes on it connects again.
+func (s *Server) LosePeer(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.peers {
+		if c.Node == node {
+			go func() { _ = c.Close() }()
+		}
+	}
 }
 
 // behindNode is the configuration of a client that another node has let in.

@@ -80,6 +80,7 @@ type Server struct {
 	mu          sync.Mutex
 	connections int
 	strangers   map[net.Conn]bool
+	peers       map[*peerClient]bool
 	failures    map[string]int // logins and handshakes that failed in this minute, by address
 	minute      time.Time
 	draining    atomic.Bool
@@ -91,7 +92,7 @@ type Server struct {
 
 // New makes a server.
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, failures: map[string]int{}, strangers: map[net.Conn]bool{}, done: make(chan struct{})}
+	s := &Server{Config: cfg, failures: map[string]int{}, strangers: map[net.Conn]bool{}, peers: map[*peerClient]bool{}, done: make(chan struct{})}
 	s.http = &http.Server{
 		Handler: s, ReadHeaderTimeout: handshakeTime, MaxHeaderBytes: maxHeader, IdleTimeout: 2 * time.Minute,
 		ErrorLog: nil, TLSConfig: cfg.TLS, ConnState: s.count,

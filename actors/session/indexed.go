@@ -189,8 +189,13 @@ func (s *sessions) watchNodes(c actor.Context) {
 	if s.shared.Cluster == nil {
 		return
 	}
-	root, self := c.ActorSystem().Root, c.Self()
-	s.shared.Cluster.Member.OnDeath(func(name string) { root.Send(self, nodeDied{name}) })
+	root, self, cl := c.ActorSystem().Root, c.Self(), s.shared.Cluster
+	cl.Member.OnDeath(func(name string) {
+		root.Send(self, nodeDied{name})
+		if told := cl.died.Load(); told != nil {
+			(*told)(name)
+		}
+	})
 }
 
 // nodeDied looks for sessions of a lost node that had something under way, off the actor's goroutine.

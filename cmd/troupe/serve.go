@@ -247,6 +247,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 		defer own.close()
 		own.run(func() { close(fenced) })
 		server.ServePeers(own.peers, own.side)
+		cfg.Sessions.Cluster.OnDeath(server.LosePeer)
 	}
 	server.ServeLines(lines)
 	if s.attention != "" {

@@ -428,6 +428,8 @@ var mutants = []mutant{
 	{"what a node that drains could not save is kept nowhere", "actors/session/rooted.go", "\t\t\tt.keepHere()\n", "", []string{"./actors", "-run", "TestTrees"}},
 	{"what was not saved of a working tree is overwritten", "tools/git/root.go", "if found.Lost, err = r.SetAside(ctx, env, session); err != nil {", "if err != nil {", []string{"./tools/git", "-run", "TestRoot"}},
 	{"what a session says where it goes on comes before the answer to who has asked", "actors/session/open.go", "\ts.hostLeft(c)\n\twaiting := s.waiting\n", "\ts.hostLeft(c)\n\ts.askAgain(c)\n\twaiting := s.waiting\n", relays},
+	{"a session waits for a node that stands still", "actors/remote/peers.go", "go func() { _ = c.Close() }()", "", []string{"./actors/remote", "-run", "TestLosePeer", "-timeout", "20s"}},
+	{"nobody is told that a node is lost but sessions", "actors/session/indexed.go", "told != nil {", "told != nil && false {", []string{"./actors", "-run", "TestNodeDeathIsTold"}},
 	{"who has asked for nothing hears nothing where its session goes on", "actors/conn/far.go", "Hears: to.hears,", "Hears: false,", relays},
 	{"a new session is made twice over nodes", "actors/session/switch.go", "case tail.Seq > 0:", "case tail.Seq > 0 && false:", nodes},
 	{"a handle that leads elsewhere is looked for where it began", "actors/cluster/member.go", "if lead := tail.Lead(); lead != nil && err == nil {", "if lead := tail.Lead(); lead != nil && err != nil {", led},
