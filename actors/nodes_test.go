@@ -30,7 +30,7 @@ type node struct {
 	asked  int                // how often it was asked which session it has
 }
 
-const copies = "/copies"
+const copies = "/agent/troupe/cluster"
 
 // everywhere is the roots of a node: sessions in w and d may be on any, those in n have no files, and only the node has the last one.
 func everywhere(name string) map[string]cluster.Root {

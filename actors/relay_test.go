@@ -208,7 +208,7 @@ func nodesWith(t *testing.T, change func(*Config), names ...string) (*wires, *cl
 	for _, name := range names {
 		n := startNode(t, engine, h, name, func(c *Config) {
 			c.Epoch = "e" + name
-			c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: everywhere(name), Copies: copies, Log: zerolog.Nop()}
+			c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: everywhere(name), Held: c.Sessions.Cluster.Held, Log: zerolog.Nop()}
 			change(c)
 		})
 		w.mu.Lock()
@@ -1171,7 +1171,7 @@ func TestNodeOfDirectoryLost(t *testing.T) {
 		assert.InDelta(t, relay.DefaultWait.Seconds(), time.Since(lost).Seconds(), 1)
 		other.reads(s)
 		again := startNodeOn(t, engine, &actortest.History{}, "b", "b-2", nodes[1].disk.Killed(), func(of *Config) {
-			of.Relay = &relay.Shared{Members: of.Sessions.Cluster.Member, Dial: w, Roots: everywhere("b"), Log: zerolog.Nop()}
+			of.Relay = &relay.Shared{Members: of.Sessions.Cluster.Member, Dial: w, Roots: everywhere("b"), Held: of.Sessions.Cluster.Held, Log: zerolog.Nop()}
 		})
 		w.mu.Lock()
 		w.nodes["b"] = again
@@ -1532,7 +1532,7 @@ func TestWatchNodes(t *testing.T) {
 
 		joined := startNode(t, engine, &actortest.History{}, "d", func(of *Config) {
 			of.Epoch = "ed"
-			of.Relay = &relay.Shared{Members: of.Sessions.Cluster.Member, Dial: w, Roots: everywhere("d"), Log: zerolog.Nop()}
+			of.Relay = &relay.Shared{Members: of.Sessions.Cluster.Member, Dial: w, Roots: everywhere("d"), Held: of.Sessions.Cluster.Held, Log: zerolog.Nop()}
 		})
 		w.mu.Lock()
 		w.nodes["d"] = joined

@@ -42,7 +42,7 @@ func treesOf(t *testing.T, names ...string) (w *wires, nodes []*node, tree func(
 			c.DrainLimit = 15 * time.Second
 			c.Sessions.Guard.Close() // its script would keep time from passing
 			c.Sessions.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
-			c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: everywhere(name), Log: zerolog.Nop()}
+			c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: everywhere(name), Held: c.Sessions.Cluster.Held, Log: zerolog.Nop()}
 			c.Sessions.Cluster.Trees = session.Trees{}
 			c.Sessions.Cluster.Trees.Add("g", origin, filepath.Join(dir, name))
 		})

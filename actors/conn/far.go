@@ -55,29 +55,6 @@ func (r *router) goesFar(c actor.Context, req protocol.Request, err *protocol.Er
 	return true
 }
 
-// attachFar attaches to a session of another node that the client has named in another way than by its handle: its path is
-// one of this node, and by its id it is found only where it is open.
-func (r *router) attachFar(c actor.Context, to *route, req protocol.Request, cmd protocol.AttachSession) {
-	var line map[string]json.RawMessage
-	handle, err := json.Marshal(to.handle)
-	if err == nil {
-		err = json.Unmarshal(r.current.bytes, &line)
-	}
-	if err == nil {
-		delete(line, "durableId")
-		delete(line, "sessionPath")
-		line["sessionId"] = handle
-		r.current.bytes, err = json.Marshal(line)
-	}
-	if err != nil { // it was read before
-		panic(err)
-	}
-	to.detached, to.viewed = false, cmd.Role == protocol.RoleViewer || r.cfg.ViewOnly
-	cmd.SessionID, cmd.DurableID, cmd.SessionPath = to.handle, "", ""
-	req.Cmd, req.SessionID = cmd, to.handle
-	r.forwardFar(c, to.handle, req, nil)
-}
-
 // forwardFar gives the current command to the relay.
 func (r *router) forwardFar(c actor.Context, session string, req protocol.Request, opens *relay.Opening) {
 	r.current.owed = false
@@ -137,6 +114,10 @@ func (r *router) openSession(c actor.Context, req protocol.Request, cmd protocol
 			spec.ID = r.newSessionID(req)
 		}
 	}
+	if id := relay.CopyOf(spec.Path); id != "" && r.seesNodes() {
+		r.forward(c, r.openUnlessElsewhere(c, spec, id), req)
+		return
+	}
 	r.forward(c, r.open(c, spec, false), req)
 }
 
@@ -191,7 +172,7 @@ func forget(m link.Request) {
 func (r *router) again(session string, m link.Request) relay.Command {
 	forget(m)
 	return relay.Command{
-		Session: session, Line: m.Line, Named: r.out.Ledger() != nil, Credit: m.Credit,
+		Session: session, Line: m.Line, Named: r.out.Ledger() != nil, Credit: m.Credit, Known: m.Known,
 		Request: protocol.Request{ID: m.ID, Name: m.Name, SessionID: m.Tag, Spec: protocol.SpecOf(m.Cmd), Cmd: m.Cmd},
 	}
 }
@@ -215,6 +196,8 @@ func (r *router) fromRelay(c actor.Context, m any) {
 			c.Send(r.out.Writer, link.Forget{Tag: to.tag})
 		}
 		r.maybeDrained(c)
+	case relay.Found:
+		r.found(c, m)
 	case relay.Listed:
 		r.listed(c, m)
 	case relay.Unwatched:
@@ -244,7 +227,7 @@ func (r *router) here(c actor.Context, m relay.Here) {
 	r.routes.opening[to.key] = to
 	begun := false
 	for _, cmd := range m.Commands {
-		r.current = command{owed: true, credit: cmd.Credit, id: cmd.Request.ID, name: cmd.Request.Name, bytes: cmd.Line}
+		r.current = command{owed: true, credit: cmd.Credit, id: cmd.Request.ID, name: cmd.Request.Name, bytes: cmd.Line, known: cmd.Known}
 		if r.out.Ledger() != nil {
 			r.current.line = fingerprint(cmd.Line)
 		}

@@ -37,6 +37,7 @@ type command struct {
 	id     json.RawMessage
 	name   string
 	line   uint64 // its fingerprint; 0 for none
+	known  bool   // as of [link.Request]
 	owed   bool   // it is neither answered nor on its way
 	bytes  []byte // of its line, where another node may get it; nil without a cluster
 	credit link.Credit
@@ -70,7 +71,7 @@ func (r *router) Receive(c actor.Context) {
 		r.out.Send(c.ActorSystem().Root, link.Item{Event: m.Event})
 	case link.SessionChanged:
 		r.sessionChanged(c, m.Info)
-	case relay.Here, relay.Read, relay.Named, relay.Gone, relay.Listed, relay.Unwatched:
+	case relay.Here, relay.Read, relay.Named, relay.Gone, relay.Listed, relay.Unwatched, relay.Found:
 		r.fromRelay(c, m)
 	case link.Closed:
 		r.closed(c, m)
@@ -212,7 +213,7 @@ func (r *router) onPanic(c actor.Context, msg any) (done bool) {
 func (r *router) forward(c actor.Context, to *route, req protocol.Request) {
 	m := link.Request{
 		Command: core.Command{Seq: r.server.Seq.Next(), ID: req.ID, Name: req.Name, Cmd: req.Cmd, Size: r.current.credit.Bytes},
-		Client:  r.client(c, to), Tag: req.SessionID, Credit: r.current.credit, Line: r.current.bytes, Allowed: r.cfg.Allowed,
+		Client:  r.client(c, to), Tag: req.SessionID, Credit: r.current.credit, Line: r.current.bytes, Allowed: r.cfg.Allowed, Known: r.current.known,
 	}
 	r.send(c, to, m)
 }
@@ -223,6 +224,9 @@ func (r *router) send(c actor.Context, to *route, m any) {
 	if to.pid == nil {
 		to.backlog = append(to.backlog, m)
 		return
+	}
+	if req, is := m.(link.Request); is && to.far {
+		m = r.again(to.handle, req)
 	}
 	c.Send(to.pid, m)
 }
@@ -303,6 +307,7 @@ func (r *router) leave(c actor.Context, m link.Leave) {
 	r.leaving = all
 	c.Send(c.Parent(), ending{m.Abort})
 	r.sendAll(c, m)
+	r.stopFinding(c)
 	r.leaveLogins(c)
 	r.maybeDrained(c)
 }

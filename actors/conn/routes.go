@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/link"
+	"troupe/actors/relay"
 	"troupe/protocol"
 )
 
@@ -39,8 +40,17 @@ func (r *routes) newKey() string {
 	return strconv.Itoa(r.keys)
 }
 
+// naming is how the client has named a session that it has not had before, and what is done where that is not open here.
+type naming struct {
+	attaches  bool           // it has asked to hear of it
+	elsewhere *relay.Find    // how other nodes are asked for it; nil if they are not
+	path      string         // of the file that is opened if nobody has it; "" for none
+	opens     *link.OpenSpec // it is made if no other node has it open
+}
+
 // route is the way to one session.
 type route struct {
+	naming
 	key      string
 	handle   string     // "" until it is spawned
 	pid      *actor.PID // nil until it is spawned or found
@@ -48,7 +58,6 @@ type route struct {
 	detached bool       // the client wants to hear nothing of it
 	viewed   bool       // the client is a viewer of it
 	tag      string     // on its records: its handle, "" for the default session
-	path     string     // of the file that is to be opened if nobody has; "" for none
 	far      bool       // it is on another node, or nobody knows where: pid is that of the relay
 	claim    bool       // it is of the cluster, and belongs on this node: it is to be opened if nobody has
 	hears    bool       // of such a one: the client has heard of it on another node
@@ -65,6 +74,9 @@ func (r *router) routeOf(c actor.Context, req protocol.Request) (*route, *protoc
 		_, isImage := req.Cmd.(protocol.GetImage)
 		if isImage || r.routes.relay != nil && req.Spec.Is(protocol.InLog) { // who reads need not hear of the session: of one whose node is lost nobody can
 			return r.find(c, protocol.AttachSession{SessionID: req.SessionID}), nil
+		}
+		if r.mayBeKnown(req) {
+			return r.findKnown(c, req.SessionID), nil
 		}
 		return nil, protocol.CodeUnknownSession.Errorf("Unknown session: %s", req.SessionID)
 	}
@@ -131,6 +143,9 @@ func (r *router) spawned(c actor.Context, m link.SessionSpawned) {
 	}
 	delete(r.routes.opening, m.Key)
 	switch {
+	case m.Err != nil && to.elsewhere != nil:
+		r.findElsewhere(c, to)
+		return
 	case m.Err != nil && to.path != "":
 		r.openFile(c, to)
 		return
@@ -178,14 +193,16 @@ func (r *router) openFile(c actor.Context, to *route) {
 
 // join sends what was meant for a route by the one that leads to the same session.
 func (r *router) join(c actor.Context, from, to *route) {
-	to.detached = false
+	if to.detached = false; from.attaches {
+		to.viewed = from.viewed
+	}
 	for _, b := range from.backlog {
 		switch m := b.(type) {
 		case link.Request:
 			m.Client = r.clientOf(c, to, m)
-			c.Send(to.pid, m)
+			r.send(c, to, m)
 		case link.Leave:
-			c.Send(to.pid, m)
+			r.send(c, to, m)
 		}
 	}
 }
@@ -245,14 +262,6 @@ func (r *router) attachSession(c actor.Context, req protocol.Request, cmd protoc
 	var to *route
 	if cmd.SessionID != "" {
 		to = r.routes.to(cmd.SessionID)
-	} else if r.routes.relay != nil {
-		if id := cmp.Or(cmd.DurableID, r.server.Cluster.CopyOf(cmd.SessionPath)); id != "" {
-			to = r.routes.to(id)
-		}
-		if to != nil && to.far {
-			r.attachFar(c, to, req, cmd)
-			return
-		}
 	}
 	if to == nil {
 		to = r.find(c, cmd)
@@ -261,7 +270,7 @@ func (r *router) attachSession(c actor.Context, req protocol.Request, cmd protoc
 		cmd.Role = protocol.RoleViewer
 		req.Cmd = cmd
 	}
-	to.viewed = cmd.Role == protocol.RoleViewer
+	to.attaches, to.viewed = true, cmd.Role == protocol.RoleViewer
 	r.forward(c, to, req)
 }
 
@@ -271,6 +280,9 @@ func (r *router) find(c actor.Context, cmd protocol.AttachSession) *route {
 	to.handle, to.tag = cmd.SessionID, cmp.Or(cmd.SessionID, "pending")
 	if !r.cfg.ViewOnly { // who only looks opens no file, and does not learn whether there is one
 		to.path = cmd.SessionPath
+	}
+	if id := cmp.Or(cmd.DurableID, relay.CopyOf(cmd.SessionPath)); id != "" {
+		to.elsewhere = r.elsewhere(to, id)
 	}
 	find := link.FindSession{Client: r.client(c, to), Key: to.key, DurableID: cmd.DurableID, Path: cmd.SessionPath}
 	find.Client.Tag = cmd.SessionID

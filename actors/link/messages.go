@@ -21,6 +21,16 @@ type Request struct {
 	Credit  Credit                 // to give back when the command reaches its handler
 	Allowed func(path string) bool // which files the client may name, by absolute paths; nil is all
 	Line    []byte                 // as the client wrote it, for another node; nil without a cluster
+	Known   bool                   // its client has not attached: it is answered if it was carried out before, and refused else
+}
+
+// Held is what the log of a session says of where it is, by its own id and not by its handle.
+type Held struct {
+	At     cluster.Seq // of the last record
+	Node   string      // that has written it, and may have the session open; or that it was given to
+	Owned  bool        // it is that node's, and was not released
+	Given  bool        // it is on its way to that node
+	Handle string      // that leads to it on every node, as far as is known
 }
 
 // What a router and the parent of sessions say to each other.

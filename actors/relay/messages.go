@@ -33,11 +33,11 @@ type Shared struct {
 	Dial    cluster.Forwarder
 	Wait    time.Duration // how long a line waits for a session that no node has; 0 for DefaultWait
 	Log     zerolog.Logger
-	Roots   map[string]cluster.Root // of this node
-	Copies  string                  // the directory in which this node has copies of sessions
-	Metrics *cluster.Metrics        // nil counts nothing
-	Stops   bool                    // a run that was cut off with its node does not go on
-	Drain   func()                  // ends this node; nil where nobody can ask for that
+	Roots   map[string]cluster.Root                                                // of this node
+	Held    func(ctx context.Context, id string, byHandle bool) (link.Held, error) // what the log of a session says; nil if nothing can be asked
+	Metrics *cluster.Metrics                                                       // nil counts nothing
+	Stops   bool                                                                   // a run that was cut off with its node does not go on
+	Drain   func()                                                                 // ends this node; nil where nobody can ask for that
 }
 
 // DefaultWait is longer than a cluster takes to notice that a node is lost.
@@ -55,6 +55,7 @@ type (
 		Line    []byte // without its line end
 		Named   bool   // the client has named itself, so that what comes again does nothing twice
 		Credit  link.Credit
+		Known   bool // as of [link.Request]
 	}
 	// Opening is a session that is to be made. Path is its directory as it is called here; "" if
 	// it was named in a way that all nodes understand.
@@ -71,6 +72,12 @@ type (
 		Ends    []protocol.Event // of what the client was told has begun
 		Owed    bool             // as of [link.Moved]
 		Asked   []protocol.Event // likewise
+	}
+	// Find asks whether a session is open on another node, by its own id or its handle. The answer is a Found.
+	Find struct {
+		Key      string
+		ID       string
+		ByHandle bool
 	}
 	// Hello is how the client wants to be written to, and what it has said of itself.
 	Hello struct{ Client link.Client }
@@ -97,6 +104,13 @@ type (
 	Read struct{ Command }
 	// Named says that a session that was to be made has another handle than it was thought.
 	Named struct{ Was, Is string }
+	// Found is how a session is called on all nodes; its handle is "" if no other node has it open, as far as is known.
+	Found struct {
+		Key    string
+		Handle string
+		Node   string          // that has it, or is about to; "" for this one, or one that is yet to take it
+		Err    *protocol.Error // the engine cannot be asked
+	}
 	// Gone says that a session is none of this relay's any more.
 	Gone struct{ Session string }
 	// Listed is what the other nodes have said.

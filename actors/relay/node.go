@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -24,7 +23,7 @@ func (r *relay) nodeOf(c actor.Context, is cluster.Node) *node {
 		return n
 	}
 	n := &node{Node: is, life: r.next(), out: newOutbox()}
-	n.ctx, n.cancel = context.WithCancel(r.ctx)
+	n.ctx, n.cancel = context.WithCancel(r.life.ctx)
 	r.nodes[is.Name] = n
 	dial, who, life, from := r.shared.Dial, r.identity(), n.life, n.ctx
 	root, self := c.ActorSystem().Root, c.Self()
@@ -79,6 +78,11 @@ func (r *relay) connected(c actor.Context, m connected) {
 		}
 	}
 	r.listNode(n)
+	for _, f := range r.finds {
+		if f.at == n {
+			r.askFor(f)
+		}
+	}
 	r.maybeLeft(c)
 }
 
@@ -263,14 +267,8 @@ func (r *relay) listNode(n *node) {
 		ask = "watch_sessions"
 	}
 	r.own(n, attachLine{Type: ask}, func(r *relay, c actor.Context, n *node, a answer) {
-		var said struct {
-			Data struct{ Sessions []protocol.OpenSessionInfo }
-		}
-		if err := json.Unmarshal(a.line, &said); err != nil {
-			r.shared.Log.Warn().Err(fmt.Errorf("list of %s: %w", n.Name, err)).Msg("a node's sessions are not listed")
-		}
 		asked := r.list.seq == seq && r.list.waits[n.Name]
-		for _, s := range said.Data.Sessions {
+		for _, s := range r.openOn(n, a) {
 			s.Node, s.IsDefault = n.Name, false
 			if asked {
 				r.list.sessions = append(r.list.sessions, s)

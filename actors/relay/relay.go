@@ -24,13 +24,19 @@ type relay struct {
 
 	nodes    map[string]*node
 	sessions map[string]*session
+	finds    map[string]*finding
 	numbers  uint64 // of looks, lives of wires, own commands
 	list     listing
-	watching bool            // nodes are looked at again and again
-	current  *ask            // the command in hand, not passed on yet
-	leaving  *link.Leave     // nil until the client leaves
-	ctx      context.Context // of what the relay waits for
-	cancel   context.CancelFunc
+	watching bool        // nodes are looked at again and again
+	current  *ask        // the command in hand, not passed on yet
+	leaving  *link.Leave // nil until the client leaves
+	life     life        // of what the relay waits for
+}
+
+// life is as long as the relay.
+type life struct {
+	ctx context.Context
+	end context.CancelFunc
 }
 
 // side is whose relay it is.
@@ -112,10 +118,10 @@ func New(k *kernel.Kernel, shared *Shared, out link.Client, who cluster.Identity
 func (r *relay) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		r.nodes, r.sessions = map[string]*node{}, map[string]*session{}
-		r.ctx, r.cancel = context.WithCancel(context.Background())
+		r.nodes, r.sessions, r.finds = map[string]*node{}, map[string]*session{}, map[string]*finding{}
+		r.life.ctx, r.life.end = context.WithCancel(context.Background())
 	case *actor.Stopping:
-		r.cancel()
+		r.life.end()
 		for _, n := range r.nodes {
 			r.cut(n)
 		}
@@ -127,6 +133,12 @@ func (r *relay) Receive(c actor.Context) {
 		r.command(c, m)
 	case Follow:
 		r.follow(c, m)
+	case Find:
+		r.find(c, m)
+	case held:
+		r.held(c, m)
+	case findAgain:
+		r.findAgain(c, m)
 	case Hello:
 		r.hello(c, m)
 	case List:
@@ -304,7 +316,7 @@ func (r *relay) send(n *node, a *ask) {
 func (r *relay) lookFor(c actor.Context, s *session) {
 	s.at, s.looking.number = nil, r.next()
 	ask := located{session: s.id, look: s.looking.number}
-	opens, members, from := s.opens, r.shared.Members, r.ctx
+	opens, members, from := s.opens, r.shared.Members, r.life.ctx
 	root, self := c.ActorSystem().Root, c.Self()
 	kernel.Go(root, self, func() {
 		ctx, cancel := context.WithTimeout(from, lookTime)
@@ -642,6 +654,7 @@ func (r *relay) leave(c actor.Context, m link.Leave) {
 		c.Send(r.side.router, link.Left{Handle: id})
 	}
 	if atOnce {
+		clear(r.finds)
 		for name, n := range r.nodes {
 			delete(r.nodes, name)
 			r.cut(n)
@@ -652,7 +665,7 @@ func (r *relay) leave(c actor.Context, m link.Leave) {
 
 // maybeLeft says no more to nodes to which nothing is to be said, once the client has left.
 func (r *relay) maybeLeft(c actor.Context) {
-	if r.leaving == nil {
+	if r.leaving == nil || len(r.finds) > 0 {
 		return
 	}
 	for _, s := range r.sessions {

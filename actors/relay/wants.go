@@ -66,10 +66,13 @@ func (s *Shared) noFiles(root, cwd string) *protocol.Error {
 	return nil
 }
 
-// CopyOf is the session of which a file of this node is the copy; "" for none.
-func (s *Shared) CopyOf(path string) string {
+// Copies is where a node has copies of sessions, in its agent directory.
+const Copies = "troupe/cluster"
+
+// CopyOf is the session of which a file may be the copy that a node has, this one or another: each lists its own files. "" for none.
+func CopyOf(path string) string {
 	id, is := strings.CutSuffix(filepath.Base(path), ".jsonl")
-	if path == "" || !is || filepath.Dir(path) != s.Copies {
+	if !is || !strings.HasSuffix(filepath.Dir(path), "/"+Copies) || !cluster.Valid(id) {
 		return ""
 	}
 	return id

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"slices"
@@ -167,6 +168,51 @@ func (h *Shared) readKept(id string, cmd protocol.Command, rules protocol.Rules)
 	}
 	defer closeFile(log, h.complaints.log)
 	return inLog(log.View(), cmd, rules)
+}
+
+// Held says where a session is, by its own id, whatever its handle leads to by now, or by its handle. It fails with
+// [cluster.ErrNoSession] where there is none, or it has no handle any more.
+func (cl *Cluster) Held(ctx context.Context, id string, byHandle bool) (link.Held, error) {
+	if !cluster.Valid(id) {
+		return link.Held{}, cluster.ErrNoSession
+	}
+	is := cluster.SessionID(id)
+	tail, err := cl.Engine.Tail(ctx, is)
+	if lead := tail.Lead(); err == nil && lead != nil {
+		if is = lead.To; !byHandle {
+			return link.Held{}, cluster.ErrNoSession
+		}
+		tail, err = cl.Engine.Tail(ctx, is)
+	}
+	switch {
+	case err != nil:
+		return link.Held{}, err
+	case tail.Seq == 0:
+		return link.Held{}, cluster.ErrNoSession
+	}
+	h := link.Held{At: tail.Seq, Node: tail.Node, Owned: tail.Kind != cluster.Release, Handle: id}
+	var given struct{ To string }
+	if !h.Owned && json.Unmarshal(tail.Lines, &given) == nil && given.To != "" {
+		h.Node, h.Given = given.To, true
+	}
+	if !byHandle {
+		h.Handle = cl.handleOf(ctx, is)
+	}
+	return h, nil
+}
+
+// handleOf is the handle that leads to a session, as far as the index knows: what that says may be out of date.
+func (cl *Cluster) handleOf(ctx context.Context, id cluster.SessionID) string {
+	texts, err := cl.Engine.Indexed(ctx, []cluster.SessionID{id})
+	var text indexText
+	if err != nil || json.Unmarshal(texts[id], &text) != nil || text.Handle == "" {
+		return string(id)
+	}
+	tail, err := cl.Engine.Tail(ctx, cluster.SessionID(text.Handle))
+	if lead := tail.Lead(); err != nil || lead == nil || lead.To != id {
+		return string(id)
+	}
+	return text.Handle
 }
 
 // freshTime is how long who reads a copy waits for an engine that says nothing: longer than one that is well takes.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -113,6 +114,7 @@ type kept struct {
 type howKept struct {
 	adopts bool // its directory was on another node, and is here from now on
 	way    way
+	exists bool // only if there is one
 	begins bool // it is claimed before its first line, which is written at once
 	given  bool // it was released before it is closed
 	led    led  // of the session whose handle leads here
@@ -151,6 +153,13 @@ func (k *kept) open(options store.Options) (*store.Log, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), claimTime)
 	defer cancel()
+	if k.how.exists && at.Seq == 0 { // a claim would begin a log that nothing ends
+		var tail cluster.Record
+		if tail, err = k.cluster.Engine.Tail(ctx, cluster.SessionID(k.id)); err == nil && tail.Seq == 0 {
+			_, err = file.Close()
+			return nil, cmp.Or(err, cluster.ErrNoSession)
+		}
+	}
 	if k.how.adopts {
 		k.owned, err = k.cluster.Member.Adopt(ctx, cluster.SessionID(k.id), k.known(at.Mark))
 	} else {
@@ -315,6 +324,8 @@ func keptError(id string, err error) *protocol.Error {
 		return protocol.CodeNotHere.Errorf("Session %s is on another node", id)
 	case errors.Is(err, cluster.ErrNowhere):
 		return protocol.CodeNowhere.Errorf("Session %s cannot be opened here: %s", id, err)
+	case errors.Is(err, cluster.ErrNoSession):
+		return protocol.CodeUnknownSession.Errorf("Unknown session: %s", id)
 	case errors.Is(err, errLed):
 		return protocol.CodeSessionInUse.Errorf("Session %s cannot be opened by itself: %s", id, err)
 	case errors.Is(err, cluster.ErrNewer):

@@ -317,7 +317,7 @@ func (l *loader) existing() (*store.Log, *protocol.Error) {
 func (h *Shared) openKept(spec link.OpenSpec, by way) (*store.Log, *protocol.Error) {
 	h.sweepCopies()
 	k, o := h.keep(spec.ID, h.Cluster.wants(spec.Wants, spec.Cwd)), h.logOptions()
-	o.Commit, k.how.way = k, by
+	o.Commit, k.how.way, k.how.exists = k, by, spec.Claim
 	log, err := k.open(o)
 	if err == nil && by == byHandle && k.owned.Lead != nil {
 		return h.openLed(k, spec)

@@ -152,6 +152,10 @@ func (s *Session) take(c actor.Context, m any) {
 		if s.kept() != nil && (s.doneBefore(c, r) || !s.current(c, &r)) {
 			return
 		}
+		if r.Known { // and is not
+			s.answerAtOnce(c, core.Reply{Seq: r.Seq, Err: protocol.CodeUnknownSession.Errorf("Unknown session: %s", s.handle)})
+			return
+		}
 	}
 	if s.grouped(c, m) {
 		return

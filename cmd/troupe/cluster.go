@@ -455,9 +455,8 @@ func (o *clusterOptions) join(ctx context.Context, cfg *actors.Config, log zerol
 	})
 	n.side = peer.NewSide(keys, version)
 	cfg.Relay = &relay.Shared{Members: n.member, Dial: n.side, Wait: time.Duration(o.WaitMs) * time.Millisecond, Log: log, Roots: o.Roots, Metrics: n.metrics, Drain: n.askedToDrain, Stops: o.Failover == "stop"}
-	cfg.Relay.Copies = filepath.Join(cfg.Sessions.AgentDir, "troupe", "cluster")
 	cfg.Sessions.Cluster = &session.Cluster{
-		Member: n.member, Engine: engine, Dir: cfg.Relay.Copies, Stop: o.Failover == "stop", Export: o.Export, Cache: o.Cache, Trees: trees, Grace: o.grace(),
+		Member: n.member, Engine: engine, Dir: filepath.Join(cfg.Sessions.AgentDir, relay.Copies), Stop: o.Failover == "stop", Export: o.Export, Cache: o.Cache, Trees: trees, Grace: o.grace(),
 		Wants: func(cwd string) cluster.Wants {
 			opens, _, err := cfg.Relay.Wants(protocol.OpenSession{Cwd: cwd}, cwd)
 			if err != nil {
@@ -466,6 +465,7 @@ func (o *clusterOptions) join(ctx context.Context, cfg *actors.Config, log zerol
 			return opens.Wants
 		},
 	}
+	cfg.Relay.Held = cfg.Sessions.Cluster.Held
 	log.Info().Str("node", o.Node).Str("engine", withoutSecrets(o.Engine)).Str("peers", o.Advertise).Msg("a node of a cluster")
 	return n, nil
 }
