@@ -1,6 +1,7 @@
 package actortest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -117,13 +118,14 @@ func (c *Client) take(p []byte) (n int, pause time.Duration, err error) {
 		err = syscall.EPIPE
 	}
 	c.taken += len(p)
-	for _, b := range p {
-		if b != '\n' {
-			c.partial = append(c.partial, b)
-			continue
+	for rest := p; len(rest) > 0; {
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			c.partial = append(c.partial, rest...)
+			break
 		}
-		line := string(c.partial)
-		c.partial = c.partial[:0]
+		line := string(append(c.partial, rest[:end]...))
+		c.partial, rest = c.partial[:0], rest[end+1:]
 		c.lines = append(c.lines, line)
 		c.History.AddTo(c.Conn, history.Output, line)
 	}
