@@ -144,7 +144,7 @@ func TestDrainNamesWhatIsNotSaved(t *testing.T) {
 				says(n)
 				ended, result := make(chan struct{}), make(chan error, 1)
 				var out strings.Builder
-				go func() { result <- awaitEnd(&out, engine, n, ended) }()
+				go func(first cluster.Node) { result <- awaitEnd(&out, engine, first, ended) }(n)
 				time.Sleep(5 * time.Second)
 				close(ended) // where nobody else has anything to say to it
 				for range 240 {
