@@ -178,8 +178,9 @@ func (s *supervisor) enter(c actor.Context, next stage) {
 		if next == draining {
 			after = s.drainLimit
 		}
+		s.shared.Cluster.EndBy(time.Now().Add(after))
 		tell = conn.Shutdown{Abort: next == aborting, Limit: after, GoesOn: !s.stdio}
-		c.Request(s.server.Sessions, link.EndAll{Abort: next == aborting, GoesOn: !s.stdio, Limit: after})
+		c.Request(s.server.Sessions, link.EndAll{Abort: next == aborting, GoesOn: !s.stdio})
 	case leaving:
 		s.gone = true
 	case ended:

@@ -1,10 +1,8 @@
 package link
 
 import (
-	"slices"
-	"time"
-
 	"github.com/asynkron/protoactor-go/actor"
+	"slices"
 
 	"troupe/actors/cluster"
 	"troupe/actors/core"
@@ -80,10 +78,7 @@ type (
 	}
 	// EndAll asks for the end of all sessions, each with its last client. The
 	// answer is a NoneOpen when there is none. GoesOn is that of [Leave].
-	EndAll struct {
-		Abort, GoesOn bool
-		Limit         time.Duration // how long they are waited for
-	}
+	EndAll   struct{ Abort, GoesOn bool }
 	NoneOpen struct{}
 )
 

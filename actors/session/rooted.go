@@ -185,8 +185,12 @@ func goesBy(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// endBy notes when this node has ended its sessions at the latest, which may only come nearer.
-func (cl *Cluster) endBy(t time.Time) {
+// EndBy notes when this node has ended its sessions at the latest, which may only come nearer, before any of them ends. Without a
+// cluster nothing is to be noted.
+func (cl *Cluster) EndBy(t time.Time) {
+	if cl == nil {
+		return
+	}
 	if was := cl.until.Load(); was == 0 || t.UnixNano() < was {
 		cl.until.Store(t.UnixNano())
 	}

@@ -116,9 +116,6 @@ func (s *sessions) Receive(c actor.Context) {
 		kernel.Go(c.ActorSystem().Root, c.Self(), s.shared.GiveBack)
 	case link.EndAll:
 		s.ending, s.aborting = c.Sender(), s.aborting || m.Abort
-		if cl := s.shared.Cluster; cl != nil {
-			cl.endBy(time.Now().Add(m.Limit))
-		}
 		s.tellAll(c, link.Leave{Abort: m.Abort, Final: true, GoesOn: m.GoesOn})
 		s.maybeNone(c)
 	case *actor.Terminated:
