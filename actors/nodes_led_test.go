@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"troupe/actors/cluster"
 	"troupe/actors/cluster/clustertest"
 )
 
@@ -39,6 +40,42 @@ func (n *node) durable(handle string) string {
 	v := n.Call(n.t, `{"type":"get_state"`+at(handle)+`}`)
 	require.True(n.t, v.Get("success").Bool(), v.Raw)
 	return v.Get("data.sessionId").Str
+}
+
+// TestMoveOfAReplacedSession: what a command has put in the place of a session is moved right behind it as a drain takes it along, also
+// where nothing was said in it yet, and with it the handle.
+func TestMoveOfAReplacedSession(t *testing.T) {
+	for _, command := range replaces {
+		t.Run(gjson.Get("{"+command+"}", "type").Str, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				_, _, nodes := nodesOf(t, "a", "b", "d")
+				a, d := nodes[0], nodes[2]
+				c := through(a, "client-one", "")
+				before := through(a, "client-zero", "")
+				other := before.openOn("b", "client-zero")
+				before.run(other, "~o~ of the other")
+				before.Call(t, `{"type":"close_session"`+at(other)+`}`)
+				s := c.openOn("b", "client-one")
+				c.run(s, "~a~ one")
+				c.Line(c.replacing(command, "x-r", s, other))
+				first := c.wait("x-r")
+				require.True(t, first.Get("success").Bool(), first.Raw)
+				made := c.durable(s)
+				v := c.Call(t, `{"type":"move_session","node":"d"`+at(s)+`}`)
+				require.True(t, v.Get("success").Bool(), v.Raw)
+				c.pass(5 * time.Second)
+				assert.Equal(t, made, c.durable(s))
+				assert.True(t, d.member.Has(cluster.SessionID(made)), "it is on the node to which it was moved")
+				c.run(s, "~b~ two")
+				assert.Contains(t, c.Call(t, `{"type":"get_messages"`+at(s)+`}`).Raw, "~b~ two")
+				require.NoError(t, c.leave())
+				require.NoError(t, before.leave())
+				for _, n := range nodes {
+					n.end()
+				}
+			})
+		})
+	}
 }
 
 // TestHandleOfAReplacedSession: once a command has put another session in the place of one, the handle is that session, for clients of

@@ -122,22 +122,23 @@ type Reader func(ctx context.Context, id SessionID, after, to Seq, f func(Record
 // Node is what a node says of itself: one life of one daemon. It is for liveness and
 // placement only; who owns a session is in the session's log.
 type Node struct {
-	Name     string            `json:"name"`
-	Boot     string            `json:"boot"`
-	Addr     string            `json:"addr"`             // where peers reach it
-	Labels   map[string]string `json:"labels,omitempty"` // see [Place]
-	Roots    map[string]Root   `json:"roots,omitempty"`  // by name
-	Version  string            `json:"version,omitempty"`
-	CA       []string          `json:"ca,omitempty"` // whose certificates it takes; nil of a node that does not say so
-	Reads    [2]int            `json:"reads"`        // formats of records, the lowest and the highest
-	Writes   [2]int            `json:"writes"`       // likewise
-	Beat     uint64            `json:"beat"`         // counts the beats of this life
+	Name    string            `json:"name"`
+	Boot    string            `json:"boot"`
+	Addr    string            `json:"addr"`             // where peers reach it
+	Labels  map[string]string `json:"labels,omitempty"` // see [Place]
+	Roots   map[string]Root   `json:"roots,omitempty"`  // by name
+	Version string            `json:"version,omitempty"`
+	CA      []string          `json:"ca,omitempty"` // whose certificates it takes; nil of a node that does not say so
+	Reads   [2]int            `json:"reads"`        // formats of records, the lowest and the highest
+	Writes  [2]int            `json:"writes"`       // likewise
+	Beat    uint64            `json:"beat"`         // counts the beats of this life
 	Doing
 }
 
 // Doing is what a node does at the moment.
 type Doing struct {
 	Draining bool        `json:"draining,omitempty"`
+	Stuck    bool        `json:"stuck,omitempty"`   // it cannot write to its disk: it takes no sessions
 	Sessions int         `json:"sessions"`          // that it owns
 	Unsaved  []SessionID `json:"unsaved,omitempty"` // sessions whose files it could not save while it drained, until now or at all
 }

@@ -221,9 +221,8 @@ func (m *Member) Says(change func(*Node)) {
 func (m *Member) Drains(n Node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if o := m.beats.of(n.Name); o.Boot == n.Boot {
-		o.Draining = true
-	}
+	o := m.beats.of(n.Name)
+	o.Draining = o.Draining || o.Boot == n.Boot
 }
 
 // Place is the node that a session belongs to which nobody owns.
@@ -430,8 +429,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 		if err != nil {
 			return nil, err
 		}
-		var wants Wants
-		why := "new"
+		wants, why := Wants{}, "new"
 		if tail.Seq == 0 && adopts {
 			err = fmt.Errorf("%w: %s", ErrNoSession, id)
 		} else if tail.Seq == 0 {
@@ -463,7 +461,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 			w.Node = m.cfg.Self.Name
 		}
 		self := Seen{Node: m.self(0), Lives: true}
-		self.Draining = false // who is asked to take it knows that
+		self.Draining, self.Stuck = false, false // who is asked to take it knows that
 		heir, back := m.heir(tail, w)
 		if heir != "" && heir != m.cfg.Self.Name {
 			return nil, &ElsewhereError{heir}

@@ -94,6 +94,8 @@ func (w Wants) lacks(n Seen) string {
 	case n.Draining:
 		return n.Name + " takes no sessions"
 	case w.Node == n.Name: // its directory is there
+	case n.Stuck:
+		return n.Name + " cannot write to its disk"
 	case w.Root != "" && !has:
 		return n.Name + " has no root " + w.Root
 	case w.Node != "" && w.Root == "":

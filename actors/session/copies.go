@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,9 @@ type copies struct {
 	mu    sync.Mutex
 	busy  map[string]chan struct{} // sessions whose copy is being read or brought up to date; closed at the end of that
 	swept time.Time
+
+	disk  sync.Mutex // guards what follows
+	stuck bool       // this node has said that it cannot write where copies are
 }
 
 // lock has the copy of a session for itself until unlock. It waits for others.
@@ -70,6 +74,38 @@ func (c *copies) due(now time.Time) bool {
 	}
 	c.swept = now
 	return true
+}
+
+// room is how much a disk has to take that a node may have sessions on: a log of a usual length, and some.
+const room = 256 << 10
+
+// TryDisk has this node say whether it can write where the copies of sessions are: one that cannot is given none, and takes none. It is
+// called every few seconds, and as soon as something could not be written. What it writes goes again before it is on the disk.
+func (h *Shared) TryDisk() (stuck bool) {
+	cl := h.Cluster
+	cl.copies.disk.Lock()
+	defer cl.copies.disk.Unlock()
+	err := tryDisk(h.fs(), cl.Dir)
+	if stuck = err != nil; stuck != cl.copies.stuck {
+		cl.copies.stuck = stuck
+		cl.Member.Says(func(n *cluster.Node) { n.Stuck = stuck })
+		h.complaints.log.Warn().Err(err).Bool("stuck", stuck).Str("directory", cl.Dir).Msg("whether this node can write to its disk has changed: it takes no sessions as long as it cannot")
+	}
+	return stuck
+}
+
+func tryDisk(fsys store.FS, dir string) error {
+	if err := fsys.MkdirAll(dir); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, ".room")
+	_ = fsys.Remove(name) // of a life that was killed
+	file, err := fsys.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(make([]byte, room))
+	return errors.Join(err, file.Close(), fsys.Remove(name))
 }
 
 // copyOf is a copy on the disk.

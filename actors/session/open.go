@@ -322,6 +322,9 @@ func (h *Shared) openKept(spec link.OpenSpec, by way) (*store.Log, *protocol.Err
 	if err == nil && by == byHandle && k.owned.Lead != nil {
 		return h.openLed(k, spec)
 	}
+	if errors.As(err, new(*fs.PathError)) && h.TryDisk() && k.owned != nil && k.owned.Wants.Node == "" {
+		err = cluster.ErrReleased // others can have it
+	}
 	if err == nil {
 		err = h.checkOut(k)
 	}

@@ -553,11 +553,12 @@ func (o *clusterOptions) ownLabels(shared *session.Shared) map[string]string {
 
 // run gives signs of life. When another process has begun under the same name this one has
 // nothing left to say, and is told so.
-func (n *node) run(fenced func()) {
+func (n *node) run(disk interface{ TryDisk() bool }, fenced func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.stop = cancel
 	n.over = ctx.Done()
 	go n.feed(n.guard)
+	go n.tryDisk(disk)
 	go func() {
 		if err := n.member.Run(ctx); err != nil {
 			n.log.Error().Err(err).Msg("another process is this node now")
@@ -593,6 +594,22 @@ func (n *node) feed(guard interface{ Feed(time.Duration) }) {
 		}
 	}
 }
+
+// tryDisk sees every few seconds whether the node can write.
+func (n *node) tryDisk(disk interface{ TryDisk() bool }) {
+	for tick := time.NewTicker(diskEvery); ; {
+		disk.TryDisk()
+		select {
+		case <-tick.C:
+		case <-n.over:
+			tick.Stop()
+			return
+		}
+	}
+}
+
+// diskEvery is how old what a node says of its disk may be.
+const diskEvery = 5 * time.Second
 
 // askedToDrain has the node give its sessions up and end.
 func (n *node) askedToDrain() { n.once.Do(func() { close(n.drain) }) }

@@ -265,6 +265,8 @@ func heardOf(ctx context.Context, e cluster.Engine) ([]heard, error) {
 			}
 		} else if n.Draining {
 			h.state = "draining"
+		} else if n.Stuck {
+			h.state = "lives, and cannot write to its disk"
 		}
 		nodes = append(nodes, h)
 	}

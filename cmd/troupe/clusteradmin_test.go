@@ -66,7 +66,7 @@ type storedBeats struct {
 }
 
 func (storedBeats) Nodes() []cluster.Node {
-	return []cluster.Node{{Name: "a", Beat: 3}, {Name: "b", Beat: 3}, {Name: "c", Beat: 3}, {Name: "d", Beat: 3, Doing: cluster.Doing{Draining: true}}}
+	return []cluster.Node{{Name: "a", Beat: 3}, {Name: "b", Beat: 3}, {Name: "c", Beat: 3}, {Name: "d", Beat: 3, Doing: cluster.Doing{Draining: true}}, {Name: "e", Beat: 3}}
 }
 
 func (e storedBeats) Node(_ context.Context, name string) (cluster.Node, bool, error) {
@@ -74,6 +74,8 @@ func (e storedBeats) Node(_ context.Context, name string) (cluster.Node, bool, e
 	switch name {
 	case "b":
 		n.Draining = true
+	case "e":
+		n.Stuck = true
 	case "c", "d":
 		n.Beat = 3
 	}
@@ -89,7 +91,7 @@ func TestHeardOf(t *testing.T) {
 		for _, n := range nodes {
 			states[n.Name] = n.state
 		}
-		require.Equal(t, map[string]string{"a": "lives", "b": "draining", "c": "SILENT", "d": "has ended"}, states)
+		require.Equal(t, map[string]string{"a": "lives", "b": "draining", "c": "SILENT", "d": "has ended", "e": "lives, and cannot write to its disk"}, states)
 	})
 }
 

@@ -245,7 +245,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	fenced := make(chan struct{})
 	if own != nil {
 		defer own.close()
-		own.run(func() { close(fenced) })
+		own.run(cfg.Sessions, func() { close(fenced) })
 		server.ServePeers(own.peers, own.side)
 		cfg.Sessions.Cluster.OnDeath(server.LosePeer)
 	}
