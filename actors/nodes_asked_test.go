@@ -232,3 +232,45 @@ func TestAnswersBehindAMove(t *testing.T) {
 		}
 	}
 }
+
+// TestMoveWaitsForExtensions: a session in which a command of an extension runs, or asks, does not rest: it is not moved before that has
+// ended, and whoever answers is heard.
+func TestMoveWaitsForExtensions(t *testing.T) {
+	gate := gated(t)
+	for _, from := range []int{0, 1} {
+		t.Run(fmt.Sprint(from), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				_, _, nodes := nodesWith(t, gate, "a", "b")
+				c := through(nodes[from], "client-one", `,"features":["deltaUpdates","dialogEvents","stateEvents","uiAck"]`)
+				s := c.openOn("b", "client-one")
+				c.run(s, "~x~ one")
+				c.Say(s, "prompt", "/xc")
+				c.pass(time.Second)
+				asked := c.questions(s, "extension_ui_request")
+				require.Len(t, asked, 1)
+				move := `{"type":"move_session","node":"a"` + at(s) + `}`
+				assert.Equal(t, "session_busy", code(c.Call(t, move)))
+				c.pass(time.Minute)
+				assert.Empty(t, c.Events(s, "dialog_resolved"))
+				assert.Empty(t, c.Events(s, "session_moved"))
+				c.Line(`{"type":"extension_ui_response","id":"` + asked[0] + `","confirmed":true` + at(s) + `}`)
+				v := c.wait(asked[0])
+				assert.True(t, v.Get("success").Bool(), v.Raw)
+				c.pass(time.Second)
+				over := c.Events(s, "dialog_resolved")
+				require.Len(t, over, 1)
+				assert.Equal(t, "answered", over[0].Get("outcome").Str)
+				assert.Len(t, c.Events(s, "extension_command_end"), 1)
+				v = c.Call(t, move)
+				require.True(t, v.Get("success").Bool(), v.Raw)
+				c.pass(time.Second)
+				assert.Len(t, c.Events(s, "session_moved"), 1)
+				c.run(s, "~x~ two")
+				require.NoError(t, c.leave())
+				for _, n := range nodes {
+					n.end()
+				}
+			})
+		})
+	}
+}

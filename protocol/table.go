@@ -301,7 +301,7 @@ var Commands = []Spec{
 	spec[CloseSession]("close_session", ScopeConnection, row{since: "troupe", is: ParentsOnly | ActsOnce},
 		"Close an open session, for all its clients: stop or finish its run, write everything down, let go of its file."),
 	spec[MoveSession]("move_session", ScopeConnection, row{since: "troupe", is: ParentsOnly | ActsOnce},
-		"In a cluster: a session that rests goes on on another node. The answer comes first, then session_moved. Refused while a run is active (session_busy), and where that node cannot have it (nowhere)."),
+		"In a cluster: a session that rests goes on on another node. The answer comes first, then session_moved. Refused while a run, a command of an extension or a dialog of one is active (session_busy), and where that node cannot have it (nowhere)."),
 	spec[AdoptSession]("adopt_session", ScopeConnection, row{result: AdoptedSession{}, since: "troupe", is: AboutFiles},
 		"In a cluster: a session whose directory is on another node only, as one that was lost, goes on on this node, in a directory here. Its model is told; what is in the old directory stays there. Attach to it then."),
 	spec[GetCluster]("get_cluster", ScopeConnection, row{result: ClusterInfo{}, since: "troupe", is: AboutFiles},

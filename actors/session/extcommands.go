@@ -55,6 +55,9 @@ type commandsOf struct {
 	over    []string // while something goes on in the session
 }
 
+// commandsRun says whether a command of an extension has not ended.
+func (s *Session) commandsRun() bool { return len(s.reported.commands.running) > 0 }
+
 func (s *Session) commandOver(name string) {
 	of := &s.reported.commands
 	if i := slices.Index(of.running, name); i >= 0 {

@@ -332,6 +332,8 @@ func (s *Session) moveTo(c actor.Context, seq uint64, node string) {
 			err = protocol.CodeCwdMissing.Errorf("Working directory does not exist: %s", s.work.cwd)
 		} else if !s.m.AtRest() || s.jobs.busy() {
 			err = protocol.CodeSessionBusy.Errorf("Something goes on in the session: abort it, or wait")
+		} else if s.commandsRun() || len(s.ext.asks.dialogs) > 0 {
+			err = protocol.CodeSessionBusy.Errorf("An extension carries out a command, or asks: answer it, or wait")
 		}
 	}
 	s.answerAtOnce(c, core.Reply{Seq: seq, Err: err})
