@@ -47,7 +47,8 @@ func TestLosePeer(t *testing.T) {
 		s.led(ours, true)
 		return ours, theirs
 	}
-	still, _ := connect("a") // nobody reads there
+	still, stands := connect("a") // nobody reads there
+	defer stands.Close()
 	lives, other := connect("c")
 	wrote := make(chan error, 1)
 	go func() {
