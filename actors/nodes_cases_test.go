@@ -626,6 +626,40 @@ func TestLogWithoutItsEnd(t *testing.T) {
 	})
 }
 
+// TestLogWithoutItsEndAfterAKill: the copy of a node that was killed has no mark of what was acknowledged last, and tells all the same that the
+// log has lost it: that is no shorter session there, the copy stays what it is, and what was said can be read.
+func TestLogWithoutItsEndAfterAKill(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		engine, h, disk := clustertest.New(1, 0), &actortest.History{}, actortest.NewDisk()
+		a := startNodeOn(t, engine, h, "a", "a-1", disk)
+		id := a.open()
+		a.run(id, "~x~ one")
+		a.run(id, "~y~ two")
+		a.lose()
+		disk = disk.Killed()
+		copied := string(disk.Mem().ReadFile(copies + "/" + id + ".jsonl"))
+		require.Contains(t, copied, "~y~ two")
+		a = startNodeOn(t, engine, h, "a", "a-2", disk)
+		var whole []cluster.Record
+		a.way.Damage(cluster.SessionID(id), func(r []cluster.Record) []cluster.Record {
+			whole = r
+			return r[:slices.IndexFunc(r, func(r cluster.Record) bool { return strings.Contains(string(r.Lines), "~y~ two") })]
+		})
+		open := fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, copies+"/"+id+".jsonl")
+		for range 2 {
+			v := a.Call(t, open)
+			assert.Equal(t, "session_damaged", code(v), v.Raw)
+			assert.Equal(t, copied, string(disk.Mem().ReadFile(copies+"/"+id+".jsonl")))
+		}
+		a.way.Damage(cluster.SessionID(id), func([]cluster.Record) []cluster.Record { return whole })
+		v := a.Call(t, open)
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		assert.EqualValues(t, 4, a.Call(t, `{"type":"get_state"`+at(id)+`}`).Get("data.messageCount").Int())
+		a.same(id)
+		a.end()
+	})
+}
+
 // TestParkedIsDamaged: a session that rests, and whose log is found damaged when somebody asks for it, stays: what is good of it can be
 // read, and it goes on once its log is whole, or is one that this node can read. A command that was refused meanwhile acts when it comes again
 // under its id, once.

@@ -25,6 +25,10 @@ type Copy struct {
 	fsys FS
 	path string
 	file File
+
+	ahead  []byte // lines that it had behind its mark: they were kept elsewhere before they were written
+	met    int    // how many bytes of these were written again
+	strays bool   // others were
 }
 
 // copyMark is a copy as it was when it was marked: so many bytes with that sum, and a note of
@@ -89,10 +93,63 @@ func (c *Copy) cut(m copyMark) error {
 	if sum, err := sumOf(c.file, m.Size); err != nil || sum != m.Sum || st.Size() < m.Size {
 		return errors.Join(ErrChanged, err)
 	}
-	if st.Size() > m.Size {
-		return c.file.Truncate(m.Size)
+	if st.Size() == m.Size {
+		return nil
 	}
-	return nil
+	rest := make([]byte, st.Size()-m.Size)
+	if err := readFull(c.file, rest, m.Size); err != nil {
+		return err
+	}
+	c.ahead = rest[:wholeLines(rest)]
+	return c.file.Truncate(m.Size)
+}
+
+// wholeLines is where the lines end that nobody has cut or changed, as far as can be seen.
+func wholeLines(b []byte) (end int) {
+	for line := range bytes.Lines(b) {
+		if !bytes.HasSuffix(line, []byte("\n")) || !json.Valid(line) {
+			break
+		}
+		end += len(line)
+	}
+	return end
+}
+
+// Ahead says whether the file had lines behind its mark when it was opened. They are written
+// again, if the session has them where it is kept; [Copy.Lost] says what is not.
+func (c *Copy) Ahead() bool { return len(c.ahead) > 0 }
+
+// Forget has the lines that the file had behind its mark be none of the session's.
+func (c *Copy) Forget() { c.ahead = nil }
+
+// Lost is how many of the lines that the file had behind its mark were not written again, though
+// nothing else was: they are behind the rest again. aside is the file that has them if something
+// else was written.
+func (c *Copy) Lost() (lines int, aside string, err error) {
+	rest := c.ahead[c.met:]
+	c.ahead, c.met = nil, 0
+	switch {
+	case len(rest) == 0:
+		return 0, "", nil
+	case !c.strays:
+		return bytes.Count(rest, []byte("\n")), "", c.Write(rest)
+	}
+	aside = c.freeName()
+	f, err := c.fsys.Create(aside)
+	if err != nil {
+		return 0, "", err
+	}
+	return 0, aside, errors.Join(writeAll(f, rest), f.Close())
+}
+
+// freeName is a name for a file that is set aside.
+func (c *Copy) freeName() string {
+	for n := 1; ; n++ {
+		name := c.path + AsideSuffix + strconv.Itoa(n)
+		if _, err := c.fsys.Stat(name); errors.Is(err, fs.ErrNotExist) {
+			return name
+		}
+	}
 }
 
 // sumOf is the sum of the first bytes of a file.
@@ -110,13 +167,13 @@ func sumOf(f File, size int64) (sum uint64, err error) {
 
 // Reset begins the copy anew. A file that has taken its name is set aside.
 func (c *Copy) Reset() (aside string, err error) {
-	if st, err := c.fsys.Stat(c.path); err == nil && st.Size() > 0 {
-		for n := 1; ; n++ {
-			aside = c.path + AsideSuffix + strconv.Itoa(n)
-			if _, err := c.fsys.Stat(aside); errors.Is(err, fs.ErrNotExist) {
-				break
-			}
+	if c.file != nil && c.Ahead() {
+		if _, _, err := c.Lost(); err != nil {
+			return "", err
 		}
+	}
+	if st, err := c.fsys.Stat(c.path); err == nil && st.Size() > 0 {
+		aside = c.freeName()
 		if err := c.fsys.Rename(c.path, aside); err != nil {
 			return "", err
 		}
@@ -138,6 +195,11 @@ func (c *Copy) Write(lines []byte) (err error) {
 		if c.file, err = c.fsys.Create(c.path); err != nil {
 			return err
 		}
+	}
+	if again := min(len(lines), len(c.ahead)-c.met); !c.strays && bytes.Equal(lines[:again], c.ahead[c.met:c.met+again]) {
+		c.met += again
+	} else {
+		c.strays = true
 	}
 	return writeAll(c.file, lines)
 }

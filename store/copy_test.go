@@ -160,6 +160,50 @@ func TestCopies(t *testing.T) {
 	require.Equal(t, path+store.AsideSuffix+"3", aside)
 }
 
+// TestCopyThatHasMore: lines that a copy had behind its mark are written again, or they are lost where the session is kept,
+// and stay in the copy; where others are written they are set aside.
+func TestCopyThatHasMore(t *testing.T) {
+	const path = "/home/me/copies/s.jsonl"
+	for name, c := range map[string]struct {
+		has, written, is, aside string
+		lost                    int
+	}{
+		"all of it":       {has: "2\n3\n", written: "2\n3\n4\n", is: "1\n2\n3\n4\n"},
+		"the same":        {has: "2\n3\n", written: "2\n3\n", is: "1\n2\n3\n"},
+		"its end is lost": {has: "2\n3\n4\n", written: "2\n", is: "1\n2\n3\n4\n", lost: 2},
+		"all is lost":     {has: "2\n3\n", is: "1\n2\n3\n", lost: 2},
+		"another history": {has: "2\n3\n", written: "2\nx\n", is: "1\n2\nx\n", aside: "2\n3\n"},
+		"a torn line":     {has: "2\n{\"a", written: "2\n", is: "1\n2\n"},
+		"no lines":        {has: "\x00\x00\n\x00", is: "1\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := storetest.NewMem()
+			require.NoError(t, mem.MkdirAll("/home/me/copies"))
+			mem.WriteFile(path, []byte("1\n"))
+			require.NoError(t, store.MarkCopy(mem, path, []byte(`{}`)))
+			mem.WriteFile(path, []byte("1\n"+c.has))
+			copied, _, aside, err := store.OpenCopy(mem, path)
+			require.NoError(t, err)
+			require.Empty(t, aside)
+			assert.Equal(t, c.has[0] == '2', copied.Ahead())
+			for line := range strings.Lines(c.written) {
+				require.NoError(t, copied.Write([]byte(line)))
+			}
+			lost, aside, err := copied.Lost()
+			require.NoError(t, err)
+			assert.Equal(t, c.lost, lost)
+			_, err = copied.Close()
+			require.NoError(t, err)
+			assert.Equal(t, c.is, string(mem.ReadFile(path)))
+			if c.aside == "" {
+				assert.Empty(t, aside)
+			} else {
+				assert.Contains(t, string(mem.ReadFile(aside)), "3\n")
+			}
+		})
+	}
+}
+
 // TestForkIsCommitted: the copy of a branch is kept, too.
 func TestForkIsCommitted(t *testing.T) {
 	mem, k := storetest.NewMem(), &keeper{}

@@ -90,7 +90,7 @@ func (s *Server) LosePeer(node string) {
 	defer s.mu.Unlock()
 	for c := range s.peers {
 		if c.Node == node {
-			go func() { _ = c.Close() }()
+			s.beside(func() { _ = c.Close() })
 		}
 	}
 }

@@ -255,7 +255,7 @@ func (cl *Cluster) handleOf(ctx context.Context, id cluster.SessionID) string {
 const freshTime = time.Second
 
 // asItIs opens the copy to be looked at without a word of the engine, which is why it cannot be brought up to date. It has
-// what was acknowledged when it was marked, and nothing else: lines behind that may be in no log.
+// what was acknowledged at this node, which may not be all.
 func (k *kept) asItIs(why error) (*store.Log, error) {
 	if !errors.Is(why, cluster.ErrUnavailable) && !errors.Is(why, cluster.ErrUnknown) && !errors.Is(why, context.DeadlineExceeded) {
 		return nil, why
@@ -264,8 +264,9 @@ func (k *kept) asItIs(why error) (*store.Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	_, _, lost := file.Lost()
 	exists, err := file.Close()
-	if err != nil || !exists || at.Seq == 0 {
+	if err = errors.Join(lost, err); err != nil || !exists || at.Seq == 0 {
 		return nil, cmp.Or(err, why)
 	}
 	return store.OpenLog(k.fs, k.cluster.file(k.id), store.Options{})
@@ -292,17 +293,16 @@ func (k *kept) read() (*store.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = k.update(file, at, func(from copyNote) (err error) {
-		at.Keys = from.Keys
-		at.Mark, err = cluster.Follow(ctx, k.cluster.Engine, id, from.Mark, &at.Keys, max(tail.Seq, from.Seq), file.Write)
-		return err
-	})
+	ahead := file.Ahead()
+	err = k.follow(ctx, file, &at, tail.Seq)
 	exists, closed := file.Close()
 	damaged := errors.Is(err, cluster.ErrDamaged)
 	if err != nil && (!damaged || !exists) || closed != nil || !exists {
 		return nil, errors.Join(err, closed)
 	}
-	k.mark(at.Mark, at.Keys) // of a damaged log what is good of it
+	if !damaged || !ahead {
+		k.mark(copyNote{at.Mark, at.Keys, false}) // of a damaged log what is good of it
+	}
 	return store.OpenLog(k.fs, k.cluster.file(k.id), store.Options{})
 }
 

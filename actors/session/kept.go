@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"path/filepath"
@@ -141,6 +142,7 @@ func atOnce(do func(context.Context) error) error { return do(context.Background
 type copyNote struct {
 	cluster.Mark
 	Keys cluster.Keys `json:"keys"`
+	Open bool         `json:"open,omitempty"` // the session goes on behind it; lines that follow one that was closed are a stranger's
 }
 
 // open claims the session and brings its copy up to date. The log is nil if there is nothing in it
@@ -158,6 +160,16 @@ func (k *kept) open(options store.Options) (*store.Log, error) {
 		if tail, err = k.cluster.Engine.Tail(ctx, cluster.SessionID(k.id)); err == nil && tail.Seq == 0 {
 			_, err = file.Close()
 			return nil, cmp.Or(err, cluster.ErrNoSession)
+		}
+	}
+	if file.Ahead() { // this node was killed: its copy has what no mark says
+		tail, err := k.cluster.Engine.Tail(ctx, cluster.SessionID(k.id))
+		if err == nil {
+			err = k.follow(ctx, file, &at, tail.Seq)
+		}
+		if err != nil {
+			_, closed := file.Close()
+			return nil, errors.Join(err, closed)
 		}
 	}
 	if k.how.adopts {
@@ -181,9 +193,9 @@ func (k *kept) open(options store.Options) (*store.Log, error) {
 	exists, closed := file.Close()
 	switch err = errors.Join(err, closed); {
 	case err == nil:
-		k.mark(k.owned.Mark(), k.owned.Keys())
+		k.mark(copyNote{k.owned.Mark(), k.owned.Keys(), true})
 	case k.owned != nil && closed == nil && errors.Is(err, cluster.ErrDamaged): // the copy has what is good
-		k.mark(at.Mark, k.owned.Keys())
+		k.mark(copyNote{at.Mark, k.owned.Keys(), false})
 		return nil, err
 	default:
 		return nil, err
@@ -207,6 +219,9 @@ func (k *kept) openCopy() (file *store.Copy, at copyNote, err error) {
 	if note != nil && json.Unmarshal(note, &at) != nil {
 		at, err = copyNote{}, k.reset(file)
 	}
+	if !at.Open {
+		file.Forget()
+	}
 	return file, at, err
 }
 
@@ -224,6 +239,25 @@ func (k *kept) update(file *store.Copy, at copyNote, load func(copyNote) error) 
 		if err = k.reset(file); err == nil {
 			err = load(copyNote{})
 		}
+	}
+	return err
+}
+
+// follow brings a copy up to date for who does not have the session. What the copy has had and the log does not have, was acknowledged,
+// and is lost: the log has lost its end.
+func (k *kept) follow(ctx context.Context, file *store.Copy, at *copyNote, to cluster.Seq) error {
+	err := k.update(file, *at, func(from copyNote) (err error) {
+		at.Keys = from.Keys
+		at.Mark, err = cluster.Follow(ctx, k.cluster.Engine, cluster.SessionID(k.id), from.Mark, &at.Keys, max(to, from.Seq), file.Write)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	lost, aside, err := file.Lost()
+	k.setAside(aside)
+	if lost > 0 && err == nil {
+		err = fmt.Errorf("%w: its last record is %d, and the copy of this node, %s, has %d lines behind it", cluster.ErrDamaged, at.Seq, k.cluster.file(k.id), lost)
 	}
 	return err
 }
@@ -248,8 +282,8 @@ func (k *kept) setAside(file string) {
 }
 
 // mark notes how far the copy goes.
-func (k *kept) mark(at cluster.Mark, keys cluster.Keys) {
-	note, err := json.Marshal(copyNote{at, keys})
+func (k *kept) mark(at copyNote) {
+	note, err := json.Marshal(at)
 	if err == nil {
 		err = store.MarkCopy(k.fs, k.cluster.file(k.id), note)
 	}
@@ -289,7 +323,7 @@ func (k *kept) Close(whole bool) {
 	}
 	k.saveAtEnd()
 	if whole {
-		k.mark(k.owned.Mark(), k.owned.Keys())
+		k.mark(copyNote{k.owned.Mark(), k.owned.Keys(), false})
 	}
 	if k.how.given {
 		return
