@@ -29,8 +29,13 @@ func (r *router) goesFar(c actor.Context, req protocol.Request, err *protocol.Er
 	if cmd, opens := req.Cmd.(protocol.OpenSession); opens && err == nil && !r.cfg.Peer && r.paths().outside(r.paths().placed(req).Cmd) == nil && !r.cfg.ViewOnly {
 		return r.openElsewhere(c, req, cmd)
 	}
-	to := r.routes.to(req.SessionID)
-	if req.SessionID == "" || to == nil || !to.far {
+	to := r.routes.farDefault(req)
+	if req.SessionID != "" {
+		to = r.routes.to(req.SessionID)
+	} else if err != nil {
+		return false
+	}
+	if to == nil || !to.far {
 		return false
 	}
 	switch cmd := req.Cmd.(type) {
@@ -42,7 +47,7 @@ func (r *router) goesFar(c actor.Context, req protocol.Request, err *protocol.Er
 		}
 		to.detached, to.viewed = false, cmd.Role == protocol.RoleViewer || r.cfg.ViewOnly
 	case protocol.DetachSession:
-		if to.detached {
+		if to.detached || to == r.routes.main {
 			return false
 		}
 		to.detached = true
@@ -53,6 +58,14 @@ func (r *router) goesFar(c actor.Context, req protocol.Request, err *protocol.Er
 	}
 	r.forwardFar(c, to.handle, req, nil)
 	return true
+}
+
+// farDefault is the default session, if a command is for it and it is on another node.
+func (r *routes) farDefault(req protocol.Request) *route {
+	if r.main == nil || !r.main.far || req.Spec == nil || req.Spec.Scope == protocol.ScopeConnection || answersLogin(req) {
+		return nil
+	}
+	return r.main
 }
 
 // forwardFar gives the current command to the relay.
@@ -193,7 +206,9 @@ func (r *router) fromRelay(c actor.Context, m any) {
 	case relay.Gone:
 		if to := r.routes.byHandle[m.Session]; to != nil && to.far {
 			r.remove(to)
-			c.Send(r.out.Writer, link.Forget{Tag: to.tag})
+			if to.tag != "" {
+				c.Send(r.out.Writer, link.Forget{Tag: to.tag})
+			}
 		}
 		r.maybeDrained(c)
 	case relay.Found:
@@ -246,7 +261,7 @@ func (r *router) here(c actor.Context, m relay.Here) {
 		r.forward(c, to, cmd.Request)
 	}
 	if !begun {
-		find := link.FindSession{Client: r.client(c, to), Key: to.key, Hears: m.Hears, Owed: m.Works}
+		find := link.FindSession{Client: r.client(c, to), Key: to.key, Handle: to.handle, Hears: m.Hears, Owed: m.Works}
 		c.Send(r.server.Sessions, find)
 	}
 }
@@ -255,7 +270,10 @@ func (r *router) here(c actor.Context, m relay.Here) {
 func (r *router) claim(c actor.Context, to *route) {
 	to.claim = false
 	spec := r.cfg.Default.Fresh()
-	spec.ID, spec.Claim, spec.Retain = to.handle, true, r.cfg.Retain
+	spec.ID, spec.Claim = to.handle, true
+	if to != r.routes.main {
+		spec.Retain = r.cfg.Retain
+	}
 	r.routes.opening[to.key] = to
 	c.Send(r.server.Sessions, link.SpawnSession{
 		Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules, Hears: to.hears, Owed: to.works,
@@ -277,7 +295,7 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 			}
 		}
 		return false
-	case r.routes.relay == nil || to == r.routes.main || r.leaving != nil:
+	case r.routes.relay == nil || r.leaving != nil:
 		if to == r.routes.main { // its client's next command has it again, if it can be had here, and no other
 			own := &r.cfg.Default
 			own.ID, own.Claim, own.Path, own.Log = to.handle, true, "", nil
@@ -289,7 +307,8 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 	r.routes.closing++
 	to.far, to.pid = true, r.routes.relay
 	c.Send(to.pid, relay.Follow{
-		Session: to.handle, Hears: !to.detached && !m.Moved.New, Viewer: to.viewed, Why: m.Moved.Why, Ends: m.Moved.Ends, Owed: m.Moved.Owed, Asked: m.Moved.Asked,
+		Session: to.handle, Default: to == r.routes.main, Hears: !to.detached && !m.Moved.New, Viewer: to.viewed,
+		Why: m.Moved.Why, Ends: m.Moved.Ends, Owed: m.Moved.Owed, Asked: m.Moved.Asked,
 	})
 	for _, req := range m.Moved.Unanswered {
 		if req.Client.Router.Equal(c.Self()) {

@@ -79,11 +79,16 @@ func (r *router) authAnswer(c actor.Context, m link.AuthAnswer) {
 
 // answersLogin leads the answer to a dialog of a login past the sessions.
 func (r *router) answersLogin(c actor.Context, req protocol.Request) bool {
-	answer, is := req.Cmd.(protocol.ExtensionUIResponse)
-	if !is || r.server.Logins == nil || !strings.HasPrefix(answer.ID, link.LoginDialog) {
+	if r.server.Logins == nil || !answersLogin(req) {
 		return false
 	}
-	c.Send(r.server.Logins, link.AuthReply{Router: c.Self(), Answer: answer})
+	c.Send(r.server.Logins, link.AuthReply{Router: c.Self(), Answer: req.Cmd.(protocol.ExtensionUIResponse)})
 	r.answer(c, req, nil, nil)
 	return true
+}
+
+// answersLogin says whether a command answers what a login has asked, which is no session's.
+func answersLogin(req protocol.Request) bool {
+	answer, is := req.Cmd.(protocol.ExtensionUIResponse)
+	return is && strings.HasPrefix(answer.ID, link.LoginDialog)
 }

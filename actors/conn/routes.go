@@ -284,9 +284,9 @@ func (r *router) find(c actor.Context, cmd protocol.AttachSession) *route {
 	if id := cmp.Or(cmd.DurableID, relay.CopyOf(cmd.SessionPath)); id != "" {
 		to.elsewhere = r.elsewhere(to, id)
 	}
-	find := link.FindSession{Client: r.client(c, to), Key: to.key, DurableID: cmd.DurableID, Path: cmd.SessionPath}
-	find.Client.Tag = cmd.SessionID
-	c.Send(r.server.Sessions, find)
+	c.Send(r.server.Sessions, link.FindSession{
+		Client: r.client(c, to), Key: to.key, Handle: cmd.SessionID, DurableID: cmd.DurableID, Path: cmd.SessionPath,
+	})
 	return to
 }
 

@@ -97,11 +97,12 @@ type (
 // sessions with FindSession, is answered with SessionSpawned, and the session
 // expects it from then on.
 type (
-	// FindSession asks for an open session. The tag of the client is its handle, unless
-	// the session is named in another way.
+	// FindSession asks for an open session, by its handle unless it is named in another way. The handle
+	// becomes the tag of the client, unless that is to have none.
 	FindSession struct {
 		Client    Client
 		Key       string // as of SpawnSession
+		Handle    string
 		DurableID string
 		Path      string
 		Hears     bool // as of Join

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -48,7 +49,14 @@ func (r *relay) heard(c actor.Context, m heard) {
 		rest = rest[end:]
 		after := len(m.lines) - len(rest)
 		before := after - end
+		bare := r.bare(n, line)
 		if r.passes(c, n, line, func() { pass(before); from = before; flush() }) {
+			if bare == nil {
+				continue
+			}
+			pass(before)
+			items = append(items, link.Item{Lines: bare, Size: len(bare) + link.RecordSize})
+			from = after
 			continue
 		}
 		pass(before)
@@ -245,11 +253,18 @@ func notThere(code protocol.Code) bool {
 
 // takeAnswered is the command that an answer is to, nil for none that is known.
 func (n *node) takeAnswered(a answer) *ask {
-	for i, asked := range n.pending {
-		if string(asked.Request.ID) == a.id && (a.id != "" || asked.Request.Name == a.command) {
-			n.pending = append(n.pending[:i:i], n.pending[i+1:]...)
-			return asked
-		}
+	i := n.asked(a)
+	if i < 0 {
+		return nil
 	}
-	return nil
+	asked := n.pending[i]
+	n.pending = append(n.pending[:i:i], n.pending[i+1:]...)
+	return asked
+}
+
+// asked is where among them that command is, -1 for nowhere.
+func (n *node) asked(a answer) int {
+	return slices.IndexFunc(n.pending, func(asked *ask) bool {
+		return string(asked.Request.ID) == a.id && (a.id != "" || asked.Request.Name == a.command)
+	})
 }

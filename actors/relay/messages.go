@@ -66,6 +66,7 @@ type (
 	// Follow is a session that the client has used here, and that has moved away.
 	Follow struct {
 		Session string
+		Default bool // it is the client's default session, whose records have no name, nor do commands for it
 		Hears   bool
 		Viewer  bool
 		Why     string           // as of [protocol.SessionMoved]

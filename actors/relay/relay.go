@@ -25,6 +25,7 @@ type relay struct {
 	nodes    map[string]*node
 	sessions map[string]*session
 	finds    map[string]*finding
+	main     string // the client's default session, if it is one of them; "" for none
 	numbers  uint64 // of looks, lives of wires, own commands
 	list     listing
 	watching bool        // nodes are looked at again and again
@@ -212,6 +213,9 @@ func (r *relay) patience() time.Duration { return cmp.Or(r.shared.Wait, DefaultW
 // follow is where a session goes on that was here.
 func (r *relay) follow(c actor.Context, m Follow) {
 	s := r.of(m.Session)
+	if m.Default {
+		r.main = s.id
+	}
 	s.hears, s.viewer, s.moved, s.seen = s.hears || m.Hears, m.Viewer, cmp.Or(m.Why, "failover"), seen{}
 	if !r.side.out.Wire.Has(protocol.FeatureSeq) {
 		s.seen.spans = spans{owed: m.Ends, work: m.Owed}
@@ -304,7 +308,7 @@ func (r *relay) send(n *node, a *ask) {
 	if a.Request.Spec == nil || !a.Request.Spec.Silent || acknowledged(a.Request.Spec) {
 		n.pending = append(n.pending, a)
 	}
-	n.out.put(a.Line, a.Credit)
+	n.out.put(r.named(a), a.Credit)
 	r.shared.Metrics.Count("troupe_cluster_relay_lines_total", 1)
 	a.Credit = link.Credit{}
 	if r.current == a {
@@ -389,7 +393,7 @@ func (r *relay) here(c actor.Context, s *session) {
 	for _, a := range s.waiting {
 		m.Commands = append(m.Commands, a.Command)
 	}
-	delete(r.sessions, s.id)
+	r.drop(s)
 	c.Send(r.side.router, m)
 	r.maybeLeft(c)
 }
@@ -592,7 +596,11 @@ func (r *relay) endSeen(c actor.Context, s *session, outcome string) {
 }
 
 func (r *relay) tell(c actor.Context, s *session, ev protocol.Event) {
-	r.client(s.id).Send(c.ActorSystem().Root, link.Item{Event: ev})
+	tag := s.id
+	if tag == r.main {
+		tag = ""
+	}
+	r.client(tag).Send(c.ActorSystem().Root, link.Item{Event: ev})
 }
 
 // client is where a session's records go.
@@ -626,9 +634,16 @@ func (r *relay) refuseAll(c actor.Context, s *session, err *protocol.Error) {
 
 // forget has a session be none of the relay's.
 func (r *relay) forget(c actor.Context, s *session) {
-	delete(r.sessions, s.id)
+	r.drop(s)
 	c.Send(r.side.router, Gone{s.id})
 	r.maybeLeft(c)
+}
+
+func (r *relay) drop(s *session) {
+	delete(r.sessions, s.id)
+	if r.main == s.id {
+		r.main = ""
+	}
 }
 
 // sentence is an error as it is told to a client.

@@ -130,15 +130,18 @@ func (s *sessions) Receive(c actor.Context) {
 // find leads a router to a session. The router is told first: what the session
 // tells it, also that it has ended meanwhile, must not come before that.
 func (s *sessions) find(c actor.Context, m link.FindSession) {
-	m.Client.Tag = s.handleOf(m)
-	e := s.table[m.Client.Tag]
+	handle := s.handleOf(m)
+	e := s.table[handle]
 	if e == nil {
 		c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Err: protocol.CodeUnknownSession.Errorf(
-			"Unknown session: %s", cmp.Or(m.Client.Tag, m.DurableID, m.Path))})
+			"Unknown session: %s", cmp.Or(handle, m.DurableID, m.Path))})
 		return
 	}
+	if m.Client.Tag != "" {
+		m.Client.Tag = handle
+	}
 	c.Watch(m.Client.Router)
-	c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: m.Client.Tag, PID: e.pid})
+	c.Send(m.Client.Router, link.SessionSpawned{Key: m.Key, Handle: handle, PID: e.pid})
 	c.Send(e.pid, link.Join{Client: m.Client, Hears: m.Hears, Owed: m.Owed})
 }
 
@@ -153,7 +156,7 @@ func (s *sessions) handleOf(m link.FindSession) string {
 	if m.DurableID+m.Path != "" {
 		return ""
 	}
-	return m.Client.Tag
+	return m.Handle
 }
 
 // watch has a router told of every change from now on, or no more.
@@ -307,8 +310,7 @@ func (s *sessions) spawnAs(c actor.Context, m link.SpawnSession, handle string) 
 				"Session %s has the handle of %s", e.info.DurableID, handle)})
 			return
 		}
-		m.Client.Tag = handle
-		s.find(c, link.FindSession{Client: m.Client, Key: m.Key, Hears: m.Hears, Owed: m.Owed}) // this node has taken it up meanwhile
+		s.find(c, link.FindSession{Client: m.Client, Key: m.Key, Handle: handle, Hears: m.Hears || m.Client.Tag == "", Owed: m.Owed}) // this node has taken it up meanwhile
 		return
 	}
 	if m.Client.Known() {

@@ -23,6 +23,7 @@ var (
 	relays   = []string{"./actors", "-run", "TestDrain|TestMoved|TestRelayF|TestRelayAnswers|TestOwnerStands|TestEngineAway"}
 	nodes    = []string{"./actors", "-run", "TestKept|TestNodeLost|TestFenced|TestEngineAway|TestParkedIsReleased|TestReadNeedsLease|TestDrainedInARun|TestCopyOfAnother|TestKeysOverNodes"}
 	choices  = []string{"./actors", "-run", "TestChoice"}
+	defaults = []string{"./actors", "-run", "TestDefaultSession"}
 	members  = []string{"./actors/cluster", "-run", "TestReleased|TestOwnerLost|TestLease"}
 	led      = []string{"./actors/cluster", "./actors", "-run", "TestLed|TestSwitched|TestHandleOf|TestNodeLostWhileReplacing|TestOpenedByItself"}
 	beats    = []string{"./actors/cluster", "-run", "TestBeats", "-beats.seeds=20000"}
@@ -394,6 +395,10 @@ var mutants = []mutant{
 	{"a session is given up without a word", "actors/cluster/owned.go", "err := o.Writer.Release(ctx, text)", "err := ctx.Err()\n\t_ = text", cluster},
 	{"a move is told at every look", "actors/relay/relay.go", "if s.hears && s.moved != \"\" && s.told != at {", "if s.hears {", relays},
 	{"a session that was given up has only ended", "actors/session/session.go", "moved = &link.Moved{Why: \"released\"}", "moved = nil", relays},
+	{"a default session is left behind when it moves", "actors/conn/far.go", "case r.routes.relay == nil || r.leaving != nil:", "case r.routes.relay == nil || to == r.routes.main || r.leaving != nil:", defaults},
+	{"commands for a default session have no name at another node", "actors/relay/default.go", "if a.own != nil ||", "if true ||", defaults},
+	{"records of a default session have a name", "actors/relay/default.go", "if r.main == \"\" ||", "if true ||", defaults},
+	{"what a default session is now is told under another name", "actors/relay/default.go", "if typeOf(line) == \"session_changed\"", "if false", defaults},
 	{"a node that was left is heard on", "actors/relay/heard.go", "if len(n.left) > 0 && n.left", "if false && n.left", relays},
 	{"who comes late is told another outcome than the run had", "actors/session/moved.go", "\tif s.reported.outcome != \"\" ||", "\tif s.reported.outcome == \"\" ||", []string{"./actors", "-run", "RelayIsLate"}},
 	{"what a lost node has begun has no end", "actors/relay/relay.go", "range s.seen.end(lostOnTheWay, outcome) {", "range s.seen.end(lostOnTheWay, outcome)[:0] {", []string{"./actors", "-run", "EndsWhatHasBegun"}},
