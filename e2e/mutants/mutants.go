@@ -431,7 +431,7 @@ var mutants = []mutant{
 	{"a working tree that could be saved in the end is told as lost", "actors/session/rooted.go", "k.cluster.unsaved(cluster.SessionID(k.id), !over)", "k.cluster.unsaved(cluster.SessionID(k.id), true)", []string{"./actors", "-run", "TestTreesWait"}},
 	{"who cannot write is given sessions", "actors/cluster/place.go", "case n.Stuck:", "case false:", []string{"./actors", "-run", "FullDisk"}},
 	{"a session that cannot be opened for a full disk is not looked for elsewhere", "actors/session/open.go", "&& h.TryDisk() &&", "&& h.TryDisk() && false &&", []string{"./actors", "-run", "FullDisk"}},
-	{"the directory of a working tree is not made again", "actors/session/rooted.go", "k.owned.Why != \"new\" {", "false {", []string{"./actors", "-run", "TestTreesWithout"}},
+	{"the directory of a working tree is not made again", "actors/session/rooted.go", "k.owned.Why != \"new\" {", "false {", []string{"./actors", "-run", "TestTreesOfNothing"}},
 	{"only the first of several servers is one", "actors/cluster/jetstream/engine.go", "; !strings.Contains(address, \"://\") {", "; false {", []string{"./actors/cluster/jetstream"}},
 	{"the copy of a session that is open is removed", "actors/session/copies.go", "if cl.Member.Has(cluster.SessionID(id)) {", "if false {", []string{"./actors", "-run", "TestCopiesAreBounded"}},
 	{"the copies that were used last are removed", "actors/session/copies.go", "return a.used.Compare(b.used)", "return b.used.Compare(a.used)", []string{"./actors", "-run", "TestCopiesAreBounded"}},
