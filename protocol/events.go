@@ -145,7 +145,7 @@ var Events = []EventSpec{
 	event[SessionInfoChanged]("session_info_changed", told{since: "pi1", needs: FeatureSettingEvents}, "The session has a new name."),
 	event[ThinkingLevelChanged]("thinking_level_changed", told{since: "pi1 omp18", needs: FeatureSettingEvents}, "The thinking level changed."),
 	event[BashExecutionUpdate]("bash_execution_update", told{since: "pi1", needs: FeatureBashUpdates}, "New output of a bash command."),
-	event[SessionFailed]("session_failed", told{since: "troupe"}, "The session crashed too often and was given up."),
+	event[SessionFailed]("session_failed", told{since: "troupe"}, "The session crashed too often and was given up; or its node was lost, and with it all there was of the session, as of a child task. attach finds none any more then."),
 	event[SessionStatus]("session_status", told{since: "troupe", needs: FeatureSessionEvents}, "For a connection that watches sessions: one of the process has begun, does something else, waits for somebody, or has ended (status closed). sessionId is its handle; the record belongs to no session of the connection. Of several changes while the client does not read it is told the last."),
 	event[StateChanged]("state_changed", told{since: "troupe", needs: FeatureStateEvents}, "Somebody has chosen another model, mode, name or other tools; only what has changed."),
 	event[ClientsChanged]("clients_changed", told{since: "troupe", needs: FeatureStateEvents}, "Other clients hear of the session than before."),

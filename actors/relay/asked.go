@@ -69,7 +69,7 @@ func (r *relay) asks(n *node, kind string, line []byte) {
 func (r *relay) shows(s *session, approval bool, v gjson.Result) {
 	id, wire := v.Get("id").Str, r.side.out.Wire
 	asks := approval || protocol.ExtensionUIRequest{Method: v.Get("method").Str}.Asks() && wire.Has(protocol.FeatureDialogEvents)
-	if !asks || !protocol.AsksOnce(id) {
+	if !asks || !protocol.AsksOnce(id) && !s.looking.child {
 		return
 	}
 	s.seen.asked.drop(id) // it may be shown again

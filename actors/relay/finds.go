@@ -78,7 +78,7 @@ func (r *relay) held(c actor.Context, m held) {
 	asked, lives := r.living(m.Node)
 	switch {
 	case errors.Is(m.err, cluster.ErrNoSession):
-		r.found(c, f, Found{})
+		r.findAround(c, f)
 	case m.err != nil:
 		r.findLater(c, f, m.err)
 	case lives && !m.Given && (m.Owned || m.At != f.lacks):

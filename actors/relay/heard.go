@@ -242,9 +242,10 @@ func (r *relay) notThere(s *session, n *node, asked *ask, a answer) bool {
 	case a.ok || time.Now().After(asked.until):
 		return false
 	case a.code == protocol.CodeUnknownSession: // it may have been closed, and then it is nobody's
+		s.looking.closed = true
 		return s.joined == n.life && asked.tries < 2
 	}
-	return notThere(a.code) && (a.code == protocol.CodeNotHere || r.leaving == nil)
+	return notThere(a.code) && (a.code == protocol.CodeNotHere || !s.looking.child && r.leaving == nil)
 }
 
 func notThere(code protocol.Code) bool {

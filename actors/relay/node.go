@@ -83,6 +83,11 @@ func (r *relay) connected(c actor.Context, m connected) {
 			r.askFor(f)
 		}
 	}
+	for number, q := range r.numbers.asked {
+		if q.waits[n.Name] {
+			r.askNode(n, number)
+		}
+	}
 	r.maybeLeft(c)
 }
 
@@ -204,6 +209,9 @@ func (r *relay) without(c actor.Context, n *node) {
 	}
 	if r.list.without(n.Name) {
 		r.listDone(c)
+	}
+	for number := range r.numbers.asked {
+		r.hasNot(c, number, n)
 	}
 }
 
@@ -376,8 +384,14 @@ func (r *relay) reclaimed(c actor.Context, m reclaimed) {
 			continue
 		}
 		n.asking--
-		if s := r.sessions[m.session]; s != nil && s.at == n && m.err == nil && m.node.Name != n.Name {
-			n.leave(s.id)
+		s := r.sessions[m.session]
+		if s == nil || s.at != n {
+			continue
+		}
+		if m.err == nil && m.node.Name != n.Name || s.looking.child && errors.Is(m.err, cluster.ErrNoSession) {
+			if n.leave(s.id); s.looking.child { // which is there as long as somebody hears of it
+				r.own(n, attachLine{Type: "detach", SessionID: s.id}, nil)
+			}
 			r.elsewhere(c, s, n, r.unanswered(n, s.id), true)
 		}
 	}

@@ -26,12 +26,18 @@ type relay struct {
 	sessions map[string]*session
 	finds    map[string]*finding
 	main     string // the client's default session, if it is one of them; "" for none
-	numbers  uint64 // of looks, lives of wires, own commands
+	numbers  numbers
 	list     listing
 	watching bool        // nodes are looked at again and again
 	current  *ask        // the command in hand, not passed on yet
 	leaving  *link.Leave // nil until the client leaves
 	life     life        // of what the relay waits for
+}
+
+// numbers are those of looks, lives of wires, own commands.
+type numbers struct {
+	last  uint64
+	asked map[uint64]*search // what all nodes are asked for
 }
 
 // life is as long as the relay.
@@ -72,6 +78,8 @@ type looking struct {
 	pause  time.Duration
 	since  time.Time // when it began
 	told   bool      // the client knows
+	child  bool      // it is that of another session: the cluster does not keep it, and it goes nowhere
+	closed bool      // the node that had it says that it is not there any more
 }
 
 // ask is a command that is to be answered.
@@ -119,7 +127,7 @@ func New(k *kernel.Kernel, shared *Shared, out link.Client, who cluster.Identity
 func (r *relay) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		r.nodes, r.sessions, r.finds = map[string]*node{}, map[string]*session{}, map[string]*finding{}
+		r.nodes, r.sessions, r.finds, r.numbers.asked = map[string]*node{}, map[string]*session{}, map[string]*finding{}, map[uint64]*search{}
 		r.life.ctx, r.life.end = context.WithCancel(context.Background())
 	case *actor.Stopping:
 		r.life.end()
@@ -150,6 +158,8 @@ func (r *relay) Receive(c actor.Context) {
 		if m.seq == r.list.seq {
 			r.listDone(c)
 		}
+	case askLate:
+		r.asked(c, m.number, nil, none)
 	case located:
 		r.located(c, m)
 	case lookAgain:
@@ -184,8 +194,8 @@ func (r *relay) onPanic(c actor.Context, msg any) (done bool) {
 }
 
 func (r *relay) next() uint64 {
-	r.numbers++
-	return r.numbers
+	r.numbers.last++
+	return r.numbers.last
 }
 
 // of is a session, which is made known if it is not.
@@ -229,7 +239,7 @@ func (r *relay) follow(c actor.Context, m Follow) {
 // pass sends a command to where its session is, or keeps it until that is known.
 func (r *relay) pass(c actor.Context, s *session, a *ask) {
 	switch {
-	case s.at != nil && s.at.drains:
+	case s.at != nil && s.at.drains && !s.looking.child: // which goes nowhere: its node answers
 		r.later(c, s, []*ask{a})
 		return
 	case s.at == nil || s.at.conn == nil:
@@ -326,7 +336,9 @@ func (r *relay) lookFor(c actor.Context, s *session) {
 		ctx, cancel := context.WithTimeout(from, lookTime)
 		defer cancel()
 		id := cluster.SessionID(ask.session)
-		ask.node, ask.err = members.Where(ctx, id)
+		if ask.err = cluster.ErrNoSession; cluster.Valid(ask.session) {
+			ask.node, ask.err = members.Where(ctx, id)
+		}
 		if opens != nil && errors.Is(ask.err, cluster.ErrNoSession) {
 			ask.node, ask.err = members.Place(id, opens.Wants)
 		}
@@ -349,7 +361,7 @@ func (r *relay) located(c actor.Context, m located) {
 	case m.err == nil && m.node.Draining: // it has said so: nobody asks it for anything
 		r.waitForDrain(c, s)
 	case m.err == nil:
-		s.looking.number = 0
+		s.looking.number, s.looking.child = 0, false
 		if s.at = r.nodeOf(c, m.node); s.at.conn != nil {
 			r.flush(c, s)
 		}
@@ -363,7 +375,7 @@ func (r *relay) unlocated(c actor.Context, s *session, why error) {
 	var answered *protocol.Error
 	switch {
 	case errors.Is(why, cluster.ErrNoSession):
-		r.giveUp(c, s, protocol.CodeUnknownSession.Errorf("Unknown session: %s", s.id))
+		r.askAround(c, s)
 	case errors.Is(why, cluster.ErrNowhere) && s.opens != nil:
 		r.giveUp(c, s, protocol.CodeNowhere.Errorf("%s", sentence(why)))
 	case errors.As(why, &answered):
@@ -521,7 +533,7 @@ func (s *session) answered() { s.told, s.looking.pause = "", 0 }
 // flush sends what has waited for a session, and tells its client where it is.
 func (r *relay) flush(c actor.Context, s *session) {
 	waiting := s.waiting
-	s.waiting = nil
+	s.waiting, s.looking.closed = nil, false
 	if s.moved != "" {
 		r.shared.Metrics.Took("troupe_cluster_failover_seconds", time.Since(s.looking.since))
 	}
@@ -565,9 +577,7 @@ func (n *node) leave(session string) {
 func (r *relay) tellMoved(c actor.Context, s *session, to string) {
 	r.tell(c, s, protocol.SessionMoved{To: to, Why: s.moved})
 	if s.at == nil || s.seen.asked.from != s.at.lifeOf() { // what was asked is over, for everybody
-		for _, ev := range s.seen.asked.end() {
-			r.tell(c, s, ev)
-		}
+		r.endAsked(c, s)
 	}
 	switch {
 	case r.side.out.Wire.Has(protocol.FeatureSeq):
@@ -579,6 +589,13 @@ func (r *relay) tellMoved(c actor.Context, s *session, to string) {
 			outcome = interrupted
 		}
 		r.endSeen(c, s, outcome)
+	}
+}
+
+// endAsked tells a client that what it was asked is over.
+func (r *relay) endAsked(c actor.Context, s *session) {
+	for _, ev := range s.seen.asked.end() {
+		r.tell(c, s, ev)
 	}
 }
 

@@ -1,0 +1,247 @@
+package actors
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/actors/cluster/clustertest"
+)
+
+// children are the sessions of a session's tasks that a node lists, by task.
+func (c *node) children(of string) map[string]string {
+	c.t.Helper()
+	all := map[string]string{}
+	for _, s := range c.Call(c.t, `{"type":"list_open_sessions"}`).Get("data.sessions").Array() {
+		if s.Get("parentSessionId").Str == of {
+			all[s.Get("taskId").Str] = s.Get("sessionId").Str
+		}
+	}
+	return all
+}
+
+// works opens a session on b, by a client of that node, and has it begin tasks.
+func works(t *testing.T, b *node, prompt string) (parent *node, s string) {
+	t.Helper()
+	b.disk.Mem().WriteFile(agentDir+"/agents/helper.md", []byte("---\nname: helper\ndescription: Helps.\n---\nHelp.\n"))
+	parent = through(b, "client-parent", `,"features":["deltaUpdates"]`)
+	s = parent.openOn("b", "client-parent")
+	parent.Line(`{"id":"x-works","type":"prompt","message":"` + prompt + `"` + at(s) + `}`)
+	require.True(t, parent.wait("x-works").Get("success").Bool())
+	parent.pass(time.Second)
+	return parent, s
+}
+
+// TestChildFromAnyNode (C10): a child is reached through a node that does not have it as at its own: read, heard, steered, asked
+// and stopped, with the same bytes. What its parent alone may do is refused, and who has not attached does nothing to it. It ends there as here.
+func TestChildFromAnyNode(t *testing.T) {
+	for _, features := range []string{"", `,"features":["seq","deltaUpdates","stateEvents","dialogEvents"]`} {
+		for _, of := range []struct{ name, prompt, confirm string }{
+			{"child", "~p~ tool=task rounds=1 each=rounds=3,work=4000", ""},
+			{"child that asks", "~p~ tool=task rounds=1 each=rounds=3,work=4000,tool=danger", "danger"},
+			{"grandchild", "~p~ tool=task rounds=1 each=tool=task,rounds=1,agent=helper,each=rounds=4", "note"},
+		} {
+			t.Run(of.name+" "+fmt.Sprint(features != ""), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					world := func(gateway int) (lines []string) {
+						_, _, nodes := nodesWith(t, func(c *Config) {
+							withTasks(c)
+							c.Sessions.Confirm = []string{of.confirm}
+						}, "a", "b", "c")
+						parent, s := works(t, nodes[1], of.prompt)
+						c := through(nodes[gateway], "client-one", features)
+						child := c.children(s)["A"]
+						if of.name == "grandchild" {
+							child = c.children(child)["A"]
+						}
+						require.NotEmpty(t, child)
+						for i, line := range []string{
+							`{"type":"steer","message":"x"%s}`, `{"type":"get_messages"%s}`, `{"type":"attach"%s}`, `{"type":"get_state"%s}`, `{"type":"get_dialogs"%s}`,
+							`{"type":"steer","message":"~p~B faster"%s}`, `{"type":"follow_up","message":"~p~B more"%s}`, `{"type":"prompt","message":"x"%s}`, `{"type":"bash","command":"true"%s}`,
+							`{"type":"close_session"%s}`, `{"type":"move_session","node":"c"%s}`, `{"type":"get_entries"%s}`, `{"type":"no_such_thing","x":[1,2]%s}`, `{"type":"detach"%s}`, `{"type":"get_state"%s}`,
+							`{"type":"attach"%s,"role":"viewer"}`, `{"type":"abort"%s}`, `{"type":"detach"%s}`, `{"type":"attach","durableId":CHILD}`,
+						} {
+							id := fmt.Sprintf("x-%d", i)
+							line = strings.Replace(strings.Replace(line, "{", `{"id":"`+id+`",`, 1), "CHILD", `"`+child+`"`, 1)
+							c.Line(strings.Replace(line, "%s", at(child), 1))
+							c.wait(id)
+						}
+						for _, ask := range c.Events(child, "extension_ui_request") {
+							if ask.Get("method").Str == "confirm" {
+								c.Line(`{"type":"extension_ui_response","confirmed":true,"id":"` + ask.Get("id").Str + `"` + at(child) + `}`)
+							}
+						}
+						c.pass(2 * time.Second)
+						for i, line := range []string{`"abort"`, `"get_state"`, `"detach"`, `"get_state"`, `"get_messages"`, `"attach"`} { // a child stays while somebody has attached
+							c.Line(strings.Replace(`{"id":"x-after-I","type":`+line+at(child)+`}`, "I", fmt.Sprint(i), 1))
+							v := c.wait(fmt.Sprintf("x-after-%d", i))
+							assert.Equal(t, map[bool]string{i > 2: "unknown_session"}[true], code(v), v.Raw)
+							c.pass(2 * time.Second)
+						}
+						assert.Len(t, parent.Events(s, "agent_settled"), 1)
+						for _, line := range c.Lines()[1:] { // hello is the node's own
+							if !strings.Contains(line, `"command":"list_open_sessions"`) { // which names nodes
+								lines = append(lines, strings.ReplaceAll(strings.ReplaceAll(ofTheNode.ReplaceAllString(line, ""), child, "CHILD"), s, "PARENT"))
+							}
+						}
+						require.NoError(t, c.leave())
+						require.NoError(t, parent.leave())
+						for _, n := range nodes {
+							n.end()
+						}
+						return lines
+					}
+					begun := time.Now()
+					direct := world(1)
+					time.Sleep(time.Hour - time.Since(begun)) // stamps differ by an hour
+					relayed := world(0)
+					times := regexp.MustCompile(`"(timestamp|[a-zA-Z]*[sS]ince|modified|created|t|startedAt)":("[^"]*"|\d+)|"(id|parentId|leafId|entryId)":"[0-9a-f]{8}"|confirm_[0-9A-Z]+`)
+					for i := range max(len(direct), len(relayed)) {
+						require.Less(t, i, len(direct), relayed)
+						require.Less(t, i, len(relayed), direct[i:])
+						require.Equal(t, times.ReplaceAllString(direct[i], ""), times.ReplaceAllString(relayed[i], ""))
+					}
+					assert.Greater(t, len(direct), 20)
+				})
+			})
+		}
+	}
+}
+
+// TestUnknownFromAnyNode: what no node has is answered once and at once, also where one has just been lost; of a handle that
+// a node gives for itself no other is asked.
+func TestUnknownFromAnyNode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, _, nodes := nodesOf(t, "a", "b", "c")
+		c := through(nodes[0], "client-one", "")
+		ask := func(i int, within time.Duration) {
+			for j, line := range []string{`"attach"`, `"get_messages"`, `"steer","message":"x"`, `"attach","role":"viewer"`} {
+				for k, handle := range []string{"01234567-89ab-7def-8123-456789abcdef", "s1", "no/such thing"} {
+					id, begun := fmt.Sprintf("x-%d-%d-%d", i, j, k), time.Now()
+					c.Line(`{"id":"` + id + `","type":` + line + at(handle) + `}`)
+					v := c.wait(id)
+					assert.Equal(t, "unknown_session", code(v), "%d %s: %s", i, line, v.Raw)
+					assert.LessOrEqual(t, time.Since(begun), within, v.Raw)
+				}
+			}
+		}
+		ask(0, 100*time.Millisecond)
+		w.lose("b")
+		ask(1, 100*time.Millisecond)
+		c.pass(5 * time.Second)
+		ask(2, 100*time.Millisecond)
+		require.NoError(t, c.leave())
+		nodes[0].end()
+		nodes[2].end()
+	})
+}
+
+// TestChildIsLost: a client that has attached to a child reads its end when the node of both is lost, stands still, or its session is
+// moved: what it has seen begin ends, and it is told that nothing is there to attach to. What it asks then is unknown_session.
+func TestChildIsLost(t *testing.T) {
+	for _, features := range []string{`,"features":["deltaUpdates","dialogEvents"]`, `,"features":["seq","deltaUpdates"]`} {
+		for _, how := range []string{"lost", "stands still", "drains", "new_session"} {
+			t.Run(how+" "+fmt.Sprint(strings.Contains(features, "seq")), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					w, _, nodes := nodesWith(t, func(c *Config) {
+						withTasks(c)
+						confirm(c)
+					}, "a", "b", "c")
+					parent, s := works(t, nodes[1], "~p~ tool=task rounds=1 children=2 each=rounds=3,tool=danger")
+					c := through(nodes[0], "client-one", features)
+					child := c.children(s)["A"]
+					v := c.Call(t, `{"type":"attach"`+at(child)+`}`)
+					require.True(t, v.Get("success").Bool(), v.Raw)
+					watcher := through(nodes[0], "client-two", `,"features":["sessionEvents","deltaUpdates"]`)
+					watched := watcher.Call(t, `{"type":"watch_sessions"}`).Get("data.sessions.#.sessionId").Raw
+					require.Contains(t, watched, child)
+					switch how {
+					case "lost":
+						w.lose("b")
+					case "stands still":
+						nodes[1].way.Cut(clustertest.Gone)
+					case "drains":
+						nodes[1].member.Drain()
+						nodes[1].daemon.Stop(Stop{Abort: true})
+					case "new_session":
+						v := parent.Call(t, `{"type":"new_session"`+at(s)+`}`)
+						require.True(t, v.Get("success").Bool(), v.Raw)
+						c.pass(time.Second)
+						v = c.Call(t, `{"type":"detach"`+at(child)+`}`) // until then it is there
+						require.True(t, v.Get("success").Bool(), v.Raw)
+					}
+					c.pass(10 * time.Second)
+					c.Line(`{"id":"x-read","type":"get_messages"` + at(child) + `}`)
+					assert.Equal(t, "unknown_session", code(c.wait("x-read")))
+					c.Line(`{"id":"x-again","type":"attach"` + at(child) + `}`)
+					assert.Equal(t, "unknown_session", code(c.wait("x-again")))
+					kinds := c.Kinds(child)
+					switch {
+					case how != "lost" && how != "stands still":
+						assert.Contains(t, kinds, "agent_end", "it has said so itself")
+					case strings.Contains(features, "seq"):
+						assert.Equal(t, []string{"resync", "session_failed"}, kinds[len(kinds)-2:])
+					default:
+						assert.Equal(t, []string{"dialog_resolved", "session_failed"}, kinds[len(kinds)-2:])
+					}
+					closed := slices.ContainsFunc(watcher.Lines(), func(line string) bool {
+						e := gjson.Parse(line)
+						return e.Get("type").Str == "session_status" && e.Get("sessionId").Str == child && e.Get("status").Str == "closed"
+					})
+					assert.Equal(t, how != "stands still", closed, "of that one nobody knows yet")
+					assert.Empty(t, watcher.children(s))
+					if how == "stands still" {
+						nodes[1].way.Cut(clustertest.Whole)
+						parent.pass(5 * time.Second)
+						assert.Empty(t, watcher.children(s), "nobody keeps it open")
+					}
+					require.NoError(t, c.leave())
+					require.NoError(t, watcher.leave())
+					if nodes[1].lost = how == "lost" || how == "drains"; !nodes[1].lost {
+						require.NoError(t, parent.leave())
+					}
+					for _, n := range nodes {
+						if !n.lost {
+							n.end()
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestOpenFromAnyNode: so are sessions that the cluster does not keep, or not yet: one in memory, one in which nothing was said.
+func TestOpenFromAnyNode(t *testing.T) {
+	for _, kind := range []string{`,"noSession":true`, ""} {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				_, _, nodes := nodesOf(t, "a", "b", "c")
+				direct := through(nodes[1], "client-one", `,"features":["deltaUpdates"]`)
+				direct.Line(`{"id":"x-open","type":"open_session"` + kind + `}`)
+				s := direct.wait("x-open").Get("data.sessionId").Str
+				c := through(nodes[0], "client-two", `,"features":["deltaUpdates"]`)
+				v := c.Call(t, `{"type":"attach"`+at(s)+`}`)
+				require.True(t, v.Get("success").Bool(), v.Raw)
+				c.run(s, "~x~ one")
+				for _, of := range []*node{c, direct} {
+					kinds := of.Kinds(s)
+					require.NotEmpty(t, kinds)
+					assert.Equal(t, "agent_settled", kinds[len(kinds)-1])
+				}
+				require.NoError(t, c.leave())
+				require.NoError(t, direct.leave())
+				for _, n := range nodes {
+					n.end()
+				}
+			})
+		})
+	}
+}
