@@ -245,3 +245,48 @@ func TestOpenFromAnyNode(t *testing.T) {
 		})
 	}
 }
+
+// TestChildStaysBehind: what a child has left is on the node where it ran. On another one nobody is told of a file that is not there,
+// and who would go on with the child is told where it is; back on its node all is as before.
+func TestChildStaysBehind(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, _, nodes := nodesWith(t, withTasks, "a", "b")
+		parent, s := works(t, nodes[1], "~p~ tool=task rounds=1 each=rounds=1")
+		parent.pass(10 * time.Second)
+		const resume = "~r~ tool=task rounds=1 resume=A each=rounds=1"
+		files := func() string {
+			return parent.Call(t, `{"type":"get_subagents"`+at(s)+`}`).Get("data.subagents.#.sessionFile").Raw
+		}
+		named := files()
+		require.Equal(t, `["`+copies+"/"+s+`/A.jsonl"]`, named)
+		read := func(of string) gjson.Result { return parent.Call(t, `{"type":"get_subagent_messages",`+of+at(s)+`}`) }
+		byFile := `"sessionFile":"` + copies + "/" + s + `/A.jsonl"`
+
+		move := func(node string) {
+			v := parent.Call(t, `{"type":"move_session","node":"`+node+`"`+at(s)+`}`)
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			parent.pass(2 * time.Second)
+		}
+		move("a")
+		assert.Equal(t, `[]`, files())
+		for _, of := range []string{`"subagentId":"A"`, byFile} {
+			assert.Equal(t, "not_found", code(read(of)), of)
+		}
+		parent.run(s, resume)
+		ends := parent.Events(s, "tool_execution_end")
+		require.Len(t, ends, 2)
+		assert.Contains(t, ends[1].Raw, "its session is kept on node b, where it ran, and is not on this one")
+		move("b")
+		assert.Equal(t, named, files())
+		for _, of := range []string{`"subagentId":"A"`, byFile} {
+			assert.Greater(t, read(of).Get("data.messages.#").Int(), int64(2), of)
+		}
+		parent.run(s, strings.Replace(resume, "~r~", "~r2~", 1))
+		ends = parent.Events(s, "tool_execution_end")
+		require.Len(t, ends, 3)
+		assert.EqualValues(t, 0, ends[2].Get("result.details.results.0.exitCode").Int(), ends[2].Raw)
+		require.NoError(t, parent.leave())
+		nodes[0].end()
+		nodes[1].end()
+	})
+}

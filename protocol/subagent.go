@@ -41,7 +41,7 @@ type Subagent struct {
 	Status           string        `json:"status" enum:"pending,running,completed,failed,aborted"`
 	Task             string        `json:"task,omitempty" doc:"What it was told; of a child whose call goes on."`
 	Assignment       string        `json:"assignment,omitempty" doc:"Likewise."`
-	SessionFile      string        `json:"sessionFile,omitempty" doc:"Absent for one in memory."`
+	SessionFile      string        `json:"sessionFile,omitempty" doc:"Absent for one in memory, and for one whose file is on another node of the cluster."`
 	LastUpdate       int64         `json:"lastUpdate" doc:"Epoch milliseconds."`
 	Progress         *TaskProgress `json:"progress,omitempty" doc:"Of a child whose call goes on."`
 	ParentToolCallID string        `json:"parentToolCallId,omitempty"`

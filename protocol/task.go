@@ -180,6 +180,7 @@ type TaskOp struct {
 	Index       int         `json:"index,omitempty"` // start: in the call
 	Source      AgentSource `json:"source,omitempty"`
 	Description string      `json:"description,omitempty"`
+	Node        string      `json:"node,omitempty"` // start: of a cluster, where the file is
 
 	Recovered *TaskRecovery `json:"-"` // merge: how one ended that has no end in the log; nil if that was not looked at
 	Left      *Usage        `json:"-"` // start: what the file of a child says that has no end; nil if it was not read

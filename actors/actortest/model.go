@@ -25,6 +25,7 @@ import (
 //	parts=N       pieces of text in the last answer, 2 by default
 //	children=N    items of a call of the tool task, 1 by default, and
 //	each=WORDS    the words that they are told, with commas between them
+//	resume=ID     the child with which they go on
 //	agent=NAME    who does them, task by default, which cannot have itself do something
 //	pace=MS       fake milliseconds before each part
 //	fail=KIND     the request fails with this error kind, forever, or
@@ -219,9 +220,13 @@ func taskArgs(w messageWords, mark string) json.RawMessage {
 	var tasks []map[string]string
 	for i := range w.number("children", 1) {
 		id := string(rune('A' + i))
-		tasks = append(tasks, map[string]string{
+		task := map[string]string{
 			"id": id, "description": "part " + id, "assignment": mark + "." + id + " " + strings.ReplaceAll(w["each"], ",", " "),
-		})
+		}
+		if w["resume"] != "" {
+			task["resume"] = w["resume"]
+		}
+		tasks = append(tasks, task)
 	}
 	args, _ := json.Marshal(map[string]any{"agent": cmp.Or(w["agent"], "task"), "tasks": tasks})
 	return args

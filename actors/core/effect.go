@@ -135,7 +135,13 @@ type ChildSpec struct {
 	WarnAt       float64                 // the part of the agent's limits at which clients are warned
 	SoftRequests int                     // requests after which the child is asked to end, 0 for never
 	Workspace    string                  // the directory that it works in, "" for its parent's
-	Resume       string                  // the file of an earlier child to go on with, "" for a new one
+	Resume       Earlier                 // the child to go on with
+}
+
+// Earlier is what a child has left that has ended.
+type Earlier struct {
+	File string // of its session; "" for a new child
+	Node string // where that is, in a cluster; "" if that is not known
 }
 
 // PrepareWorkspace makes a workspace for an item. It reports [WorkspaceReady].

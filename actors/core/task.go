@@ -23,6 +23,7 @@ type TaskSettings struct {
 	Surface        bool              // what they change is shown to the user and not merged
 	NameCommits    bool              // a child words the message of the commit of what it has not committed
 	Verify         protocol.VerifySettings
+	Node           string // of a cluster, where files of children are; "" without one
 }
 
 // Child says what a session was made for that is the child of another.
@@ -327,7 +328,7 @@ func (m *Machine) beginChild(c *call, it *item, opened ChildOpened) {
 	m.tellMode(it)
 	op := protocol.TaskOp{
 		Op: protocol.TaskStart, Call: c.ID, ID: it.id, Agent: it.agent.Name, File: opened.File, Workspace: it.work.dir,
-		At: m.now, Index: it.index, Source: it.agent.Source, Description: it.want.Description,
+		At: m.now, Index: it.index, Source: it.agent.Source, Description: it.want.Description, Node: m.set.Tasks.Node,
 	}
 	m.children.begun(op, protocol.TaskRunning)
 	m.appendOwn(protocol.CustomTask, op)

@@ -166,7 +166,7 @@ func (m *Machine) childSpec(c *call, it *item) ChildSpec {
 	spec.Workspace = it.work.path
 	if it.want.Resume != "" {
 		earlier, _ := m.children.named(it.want.Resume)
-		spec.Resume = earlier.File
+		spec.Resume = Earlier{earlier.File, earlier.Node}
 	}
 	if model := cmp.Or(m.set.Tasks.Models[it.agent.Name], it.want.Model); model != "" {
 		it.override = []string{model}

@@ -64,7 +64,7 @@ func (s *Session) find(view store.View, e core.Query) (protocol.Result, error) {
 	case protocol.GetCommands:
 		return s.commands(), nil
 	case protocol.GetSubagents:
-		return s.m.Subagents().Long(), nil
+		return s.subagents().Long(), nil
 	case protocol.GetTools:
 		return s.toolList(), nil
 	default:

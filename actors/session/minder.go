@@ -39,6 +39,7 @@ type child struct {
 	pid    *actor.PID // nil until it is spawned
 	handle string
 	note   string // what of its model is not as it was asked for, "" for nothing
+	kept   string // the node that has the file with which it goes on; "" if that is not known
 	told   bool   // the parent knows that it is open, or why not
 }
 
@@ -116,7 +117,7 @@ func (k *minder) Receive(c actor.Context) {
 			k.answered(c, r.Response)
 		}
 		if m.Refused != nil && !k.child.told { // it was over before it was asked anything
-			c.Send(c.Parent(), core.ChildOpened{Attempt: k.attempt, ID: k.id, Err: m.Refused.Message})
+			c.Send(c.Parent(), core.ChildOpened{Attempt: k.attempt, ID: k.id, Err: k.refused(m.Refused)})
 		}
 		if k.child.pid != nil {
 			c.Send(k.child.pid, link.RouteClosed{Router: c.Self()})
@@ -180,7 +181,7 @@ func (k *minder) sessions(c actor.Context) *actor.PID {
 
 func (k *minder) spawned(c actor.Context, m link.SessionSpawned) {
 	if m.Err != nil {
-		c.Send(c.Parent(), core.ChildOpened{Attempt: k.attempt, ID: k.id, Err: m.Err.Message})
+		c.Send(c.Parent(), core.ChildOpened{Attempt: k.attempt, ID: k.id, Err: k.refused(m.Err)})
 		return
 	}
 	k.child.pid, k.child.handle = m.PID, m.Handle
@@ -295,9 +296,21 @@ func (k *minder) opened(c actor.Context, r *protocol.Response) {
 		}
 	}
 	if r.Err != nil {
-		in.Err = r.Err.Message
+		in.Err = k.refused(r.Err)
 	}
 	c.Send(c.Parent(), in)
+}
+
+// refused is why the child's session cannot be opened. The file of an earlier one does not go with its session to another node.
+func (k *minder) refused(err *protocol.Error) string {
+	if k.shared.Cluster == nil || k.spawn.Spec.Path == "" || err.Code != protocol.CodeNotFound {
+		return err.Message
+	}
+	where := "the node where it ran"
+	if k.child.kept != "" {
+		where = "node " + k.child.kept + ", where it ran"
+	}
+	return "The task cannot be resumed: its session is kept on " + where + ", and is not on this one"
 }
 
 // heard takes an event of the child.

@@ -26,6 +26,9 @@ func (s *Session) search(cmd protocol.Command) func() (protocol.Result, error) {
 	case protocol.GetSubagentMessages:
 		fs := s.shared.fs()
 		file, err := s.m.SubagentFile(cmd.SubagentID, cmd.SessionFile)
+		if err == nil && !slices.ContainsFunc(s.subagents().Subagents, func(a protocol.Subagent) bool { return a.SessionFile == file }) {
+			err = protocol.CodeNotFound.Errorf("Session file is not on this node: %s", file)
+		}
 		return func() (protocol.Result, error) {
 			if err != nil {
 				return nil, err

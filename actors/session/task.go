@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"troupe/actors/toolbox"
 	"troupe/protocol"
 	"troupe/providers"
+	"troupe/store"
 	"troupe/store/config"
 )
 
@@ -50,6 +52,9 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 		w.settings.Child = &core.Child{SubagentEntry: child.Entry, Self: child.Agent, Draws: child.Draws}
 		w.settings.MaxReminders = 0
 	}
+	if shared.Cluster != nil {
+		set.Node = shared.Cluster.Member.Self()
+	}
 	w.settings.Tasks = set
 	if !set.Isolation {
 		w.complainOfOpenWork(shared)
@@ -70,7 +75,7 @@ func (w *workspace) complainOfOpenWork(shared *Shared) {
 func (s *Session) startChild(c actor.Context, e core.StartChild) {
 	spec, note := s.childSpec(e.Spec)
 	k := &minder{
-		shared: s.shared, attempt: e.Attempt, id: e.Spec.Entry.ID, child: child{note: note}, passes: s.clients.wants.children.level == protocol.SubagentsEvents,
+		shared: s.shared, attempt: e.Attempt, id: e.Spec.Entry.ID, child: child{note: note, kept: e.Spec.Resume.Node}, passes: s.clients.wants.children.level == protocol.SubagentsEvents,
 		spawn: link.SpawnSession{Spec: spec, Rules: s.rules},
 	}
 	if s.file.path != "" {
@@ -93,7 +98,7 @@ func (s *Session) childSpec(child core.ChildSpec) (link.OpenSpec, string) {
 	spec.SystemPrompt, spec.PermissionMode = "", string(child.Mode)
 	spec.AppendSystemPrompt = childPreamble + "\n\n" + child.Agent.Prompt
 	spec.Parent = s.file.path
-	spec.Path = cmp.Or(child.Resume, spec.Path)
+	spec.Path = cmp.Or(child.Resume.File, spec.Path)
 	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling, Parent: s.handle, Draws: child.Draws, Above: []string{s.work.cwd}, Trust: s.work.files.Project}
 	if above := s.spec.Child; above != nil {
 		spec.Child.Above = slices.Concat(above.Above, spec.Child.Above)
@@ -316,4 +321,22 @@ func (s *Session) addChildren(stats *protocol.SessionStats) {
 	stats.Session.Cost += spent.Cost.Total
 	stats.Session.Costs = stats.Session.Costs.Add(spent.Cost)
 	stats.Subagents.Cost += spent.Cost.Total
+}
+
+// subagents are the children of the session. A file that is on another node is not named.
+func (s *Session) subagents() protocol.SubagentList {
+	list := s.m.Subagents()
+	if s.shared.Cluster != nil {
+		for i := range list.Subagents {
+			if a := &list.Subagents[i]; a.SessionFile != "" && a.Progress == nil && gone(s.shared.fs(), a.SessionFile) {
+				a.SessionFile = ""
+			}
+		}
+	}
+	return list
+}
+
+func gone(fsys store.FS, path string) bool {
+	_, err := fsys.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
