@@ -15,7 +15,7 @@ import (
 // named is the line of a command as its node is to read it.
 func (r *relay) named(a *ask) []byte {
 	_, attaches := a.cmd().(protocol.AttachSession) // which says itself what it is about
-	if a.own != nil || a.Session != r.main || a.Request.SessionID != "" || attaches {
+	if a.own != nil || a.Session != r.side.main || a.Request.SessionID != "" || attaches {
 		return a.Line
 	}
 	begin := bytes.IndexByte(a.Line, '{') + 1
@@ -30,11 +30,11 @@ func (r *relay) named(a *ask) []byte {
 // bare is a line of a node as the client reads it of its default session, with its end; nil for any other, and for the answer
 // to a command that has named it.
 func (r *relay) bare(n *node, line []byte) []byte {
-	if r.main == "" || typeOf(line) == "session_status" { // which names the one that it is about
+	if r.side.main == "" || typeOf(line) == "session_status" { // which names the one that it is about
 		return nil
 	}
 	tag := gjson.GetBytes(line, "sessionId")
-	if tag.Str != r.main {
+	if tag.Str != r.side.main {
 		return nil
 	}
 	if typeOf(line) == "response" {

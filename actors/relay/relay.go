@@ -25,7 +25,6 @@ type relay struct {
 	nodes    map[string]*node
 	sessions map[string]*session
 	finds    map[string]*finding
-	main     string // the client's default session, if it is one of them; "" for none
 	numbers  numbers
 	list     listing
 	watching bool        // nodes are looked at again and again
@@ -51,8 +50,9 @@ type side struct {
 	router *actor.PID
 	out    link.Client // the client, for what is none of a session's
 	who    cluster.Identity
-	inner  bool // the client is another node's relay, from which nothing goes further
-	all    bool // the client is told of every session
+	inner  bool   // the client is another node's relay, from which nothing goes further
+	all    bool   // the client is told of every session
+	main   string // the client's default session, if it is one of those that are not here; "" for none
 }
 
 // session is one that is not here, or was not.
@@ -224,7 +224,7 @@ func (r *relay) patience() time.Duration { return cmp.Or(r.shared.Wait, DefaultW
 func (r *relay) follow(c actor.Context, m Follow) {
 	s := r.of(m.Session)
 	if m.Default {
-		r.main = s.id
+		r.side.main = s.id
 	}
 	s.hears, s.viewer, s.moved, s.seen = s.hears || m.Hears, m.Viewer, cmp.Or(m.Why, "failover"), seen{}
 	if !r.side.out.Wire.Has(protocol.FeatureSeq) {
@@ -614,7 +614,7 @@ func (r *relay) endSeen(c actor.Context, s *session, outcome string) {
 
 func (r *relay) tell(c actor.Context, s *session, ev protocol.Event) {
 	tag := s.id
-	if tag == r.main {
+	if tag == r.side.main {
 		tag = ""
 	}
 	r.client(tag).Send(c.ActorSystem().Root, link.Item{Event: ev})
@@ -658,8 +658,8 @@ func (r *relay) forget(c actor.Context, s *session) {
 
 func (r *relay) drop(s *session) {
 	delete(r.sessions, s.id)
-	if r.main == s.id {
-		r.main = ""
+	if r.side.main == s.id {
+		r.side.main = ""
 	}
 }
 

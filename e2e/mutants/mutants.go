@@ -397,7 +397,7 @@ var mutants = []mutant{
 	{"a session that was given up has only ended", "actors/session/session.go", "moved = &link.Moved{Why: \"released\"}", "moved = nil", relays},
 	{"a default session is left behind when it moves", "actors/conn/far.go", "case r.routes.relay == nil || r.leaving != nil:", "case r.routes.relay == nil || to == r.routes.main || r.leaving != nil:", defaults},
 	{"commands for a default session have no name at another node", "actors/relay/default.go", "if a.own != nil ||", "if true ||", defaults},
-	{"records of a default session have a name", "actors/relay/default.go", "if r.main == \"\" ||", "if true ||", defaults},
+	{"records of a default session have a name", "actors/relay/default.go", "if r.side.main == \"\" ||", "if true ||", defaults},
 	{"what a default session is now is told under another name", "actors/relay/default.go", "if typeOf(line) == \"session_changed\"", "if false", defaults},
 	{"a node that was left is heard on", "actors/relay/heard.go", "if len(n.left) > 0 && n.left", "if false && n.left", relays},
 	{"who comes late is told another outcome than the run had", "actors/session/moved.go", "\tif s.reported.outcome != \"\" ||", "\tif s.reported.outcome == \"\" ||", []string{"./actors", "-run", "RelayIsLate"}},
