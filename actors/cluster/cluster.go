@@ -124,7 +124,7 @@ type Reader func(ctx context.Context, id SessionID, after, to Seq, f func(Record
 type Node struct {
 	Name    string            `json:"name"`
 	Boot    string            `json:"boot"`
-	Addr    string            `json:"addr"`             // where peers reach it
+	Addr    string            `json:"addr"`             // where peers reach it; "" of one that has ended
 	Labels  map[string]string `json:"labels,omitempty"` // see [Place]
 	Roots   map[string]Root   `json:"roots,omitempty"`  // by name
 	Version string            `json:"version,omitempty"`

@@ -654,7 +654,8 @@ func (n *node) close() {
 		n.stop()
 	}
 	_ = n.peers.Close()
-	if _, leased := n.member.Lease(); leased { // the last that is heard of it: that it has no session any more
+	if _, leased := n.member.Lease(); leased { // the last that is heard of it: that it has no session any more, and is nowhere
+		n.member.Says(func(n *cluster.Node) { n.Addr = "" })
 		n.member.Drain()
 	}
 	if err := n.engine.Close(); err != nil {

@@ -443,29 +443,22 @@ func (a *adminOptions) drainNode(ctx context.Context) error {
 			return fmt.Errorf("node %s: %s", n.Name, gjson.GetBytes(answer, "error").Str)
 		}
 		fmt.Println("node", n.Name, "gives its sessions up")
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for err := error(nil); err == nil; { // it ends the wire when it has ended
-				_, err = wire.Read()
-			}
-		}()
-		return awaitEnd(os.Stdout, e, n, ended)
+		return awaitEnd(os.Stdout, e, n)
 	})
 }
 
-// awaitEnd waits until a node has given its sessions up, however long it says that it may take, and names those whose files it cannot
-// save: it tries again until its end, so that whoever reads that has time to have the remote reached. Those that it gives up all the
-// same are an error, as is a node that falls silent before.
-func awaitEnd(out io.Writer, of cluster.Registry, n cluster.Node, ended <-chan struct{}) error {
+// awaitEnd waits until a node has said that it has ended, however long it says that it may take, and names those sessions whose files
+// it cannot save: it tries again until its end, so that whoever reads that has time to have the remote reached. Those that it gives up
+// all the same are an error, as is a node that falls silent before.
+func awaitEnd(out io.Writer, of cluster.Registry, n cluster.Node) error {
 	told, heard := map[cluster.SessionID]bool{}, time.Now()
-	for over := false; !over || n.Sessions > 0; {
+	for n.Addr != "" {
 		was := n.Beat
-		if n = lastOf(of, n); n.Beat != was || !over {
+		if n = lastOf(of, n); n.Beat != was {
 			heard = time.Now()
 		}
 		for _, id := range n.Unsaved {
-			if !told[id] && n.Sessions > 0 {
+			if !told[id] && n.Addr != "" {
 				_, _ = fmt.Fprintln(out, "session", id, "stays on node", n.Name, "for now: its working tree cannot be saved, which is tried again until the node has to end; see its log")
 			}
 			told[id] = true
@@ -473,17 +466,13 @@ func awaitEnd(out io.Writer, of cluster.Registry, n cluster.Node, ended <-chan s
 		if time.Since(heard) > silentTime {
 			break
 		}
-		select {
-		case <-ended: // the wire, perhaps long before the node
-			over, ended = true, nil
-		case <-time.After(cluster.Stock.Every):
-		}
+		time.Sleep(cluster.Stock.Every) // behind its last word, too: until its process has ended
 	}
 	for _, id := range n.Unsaved {
 		_, _ = fmt.Fprintf(out, "session %s was given up, and its working tree could not be saved: node %s keeps what was changed below refs/troupe/lost/%s of the root's repository\n", id, n.Name, id)
 	}
-	if n.Sessions > 0 {
-		return fmt.Errorf("node %s is not heard of any more, and has not said that it has given its sessions up: it had %d", n.Name, n.Sessions)
+	if n.Addr != "" {
+		return fmt.Errorf("node %s is not heard of any more, and has not said that it has ended: it had %d sessions", n.Name, n.Sessions)
 	}
 	_, _ = fmt.Fprintln(out, "node", n.Name, "has ended")
 	if len(n.Unsaved) > 0 {

@@ -142,15 +142,14 @@ func TestDrainNamesWhatIsNotSaved(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				engine := clustertest.New(1, 0).Client()
 				says := func(n cluster.Node) { require.NoError(t, engine.Beat(t.Context(), n)) }
-				n := cluster.Node{Name: "a", Boot: "a-1", Beat: 1, Doing: cluster.Doing{Sessions: 2}}
+				n := cluster.Node{Name: "a", Boot: "a-1", Addr: "here", Beat: 1, Doing: cluster.Doing{Sessions: 2}}
 				says(n)
-				ended, result := make(chan struct{}), make(chan error, 1)
+				result := make(chan error, 1)
 				var out strings.Builder
-				go func(first cluster.Node) { result <- awaitEnd(&out, engine, first, ended) }(n)
+				go func(first cluster.Node) { result <- awaitEnd(&out, engine, first) }(n)
 				time.Sleep(5 * time.Second)
-				close(ended) // where nobody else has anything to say to it
-				for range 240 {
-					n.Beat, n.Sessions, n.Unsaved = n.Beat+1, 1, []cluster.SessionID{"s1"}
+				for i := range 240 {
+					n.Beat, n.Sessions, n.Unsaved = n.Beat+1, i%2, []cluster.SessionID{"s1"} // one may be closed, and another opened for its child
 					says(n)
 					time.Sleep(cluster.Stock.Every)
 				}
@@ -161,10 +160,10 @@ func TestDrainNamesWhatIsNotSaved(t *testing.T) {
 				}
 				switch c.then {
 				case "saved":
-					n.Sessions, n.Unsaved = 0, nil
+					n.Sessions, n.Unsaved, n.Addr = 0, nil, ""
 					says(n)
 				case "given up":
-					n.Sessions = 0
+					n.Sessions, n.Addr = 0, ""
 					says(n)
 				case "started again":
 					says(cluster.Node{Name: "a", Boot: "a-2", Beat: 1})
