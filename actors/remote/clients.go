@@ -324,32 +324,24 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	var mu sync.Mutex // of w
-	epoch := ""
-	say := func(format string, args ...any) bool {
+	said := stream{handle: handle}
+	say := func(text string) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		_ = flush.SetWriteDeadline(time.Now().Add(writePatience))
-		_, err := fmt.Fprintf(w, format, args...)
+		_, err := io.WriteString(w, text)
 		return err != nil || flush.Flush() != nil
 	}
 	by.scope = ScopeView
 	q := newRequest(s.visitor("events for "+r.RemoteAddr, by), in, func(line []byte) bool {
-		v := gjson.ParseBytes(line)
-		if v.Get("id").Str == "hello" {
-			epoch = v.Get("data.epoch").Str
-			return false
+		if v := gjson.ParseBytes(line); v.Get("type").Str == "response" && !v.Get("success").Bool() { // nothing is said yet
+			mu.Lock()
+			defer mu.Unlock()
+			s.refuse(w, r, http.StatusNotFound, v.Get("error").Str)
+			return true
 		}
-		seq := v.Get("seq")
-		if v.Get("type").Str == "response" {
-			if !v.Get("success").Bool() { // nothing is said yet
-				mu.Lock()
-				defer mu.Unlock()
-				s.refuse(w, r, http.StatusNotFound, v.Get("error").Str)
-				return true
-			}
-			seq = v.Get("data.seq")
-		}
-		return say("id: %s:%s:%d\ndata: %s\n\n", epoch, handle, seq.Int(), line)
+		text, over := said.event(line)
+		return text != "" && say(text) || over
 	})
 	ended := s.begin(by, q)
 	done := s.Tokens.Watch(by.device, q.stop)
@@ -368,4 +360,32 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 			return
 		}
 	}
+}
+
+// stream is what a session says, as server-sent events.
+type stream struct {
+	handle string
+	epoch  string // of the process that has the session, which may be another node's
+}
+
+// event is a line as an event, "" for none, and whether the stream is over with it: who was told to attach again would hear nothing
+// more, and a browser comes back by itself when a stream ends.
+func (s *stream) event(line []byte) (text string, over bool) {
+	v := gjson.ParseBytes(line)
+	seq, kind := v.Get("seq"), v.Get("type").Str
+	switch {
+	case v.Get("id").Str == "hello":
+		return "", false
+	case kind == "response":
+		seq, s.epoch = v.Get("data.seq"), v.Get("data.epoch").Str
+	case kind == "resync":
+		over = true
+	}
+	switch {
+	case seq.Exists() || kind == "response": // which leaves out that it is 0
+		text = fmt.Sprintf("id: %s:%s:%d\n", s.epoch, s.handle, seq.Int())
+	case over && v.Get("reason").Str == "moved": // what has a number there has it from another count: it begins with a snapshot
+		text = "id:\n"
+	}
+	return fmt.Sprintf("%sdata: %s\n\n", text, line), over
 }

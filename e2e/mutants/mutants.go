@@ -475,6 +475,7 @@ var mutants = []mutant{
 	{"a late answer to what a lost node has asked is taken", "actors/session/dialogs.go", "how == nil && is && s.askedBefore(id)", "how == nil && is && false", asks},
 	{"a session is moved while a command of an extension runs", "actors/session/moved.go", "s.commandsRun() || len(s.ext.asks.dialogs) > 0 {", "false {", []string{"./actors", "-run", "TestMoveWaits"}},
 	{"a session that is given up is none that is moved", "cmd/troupe/clustermove.go", "case is.leaves != \"\" &&", "case false &&", []string{"./cmd/troupe", "-run", "TestMoveTells"}},
+	{"a stream of events goes on where nothing more is said", "actors/remote/clients.go", "\t\tover = true\n", "", []string{"./actors/remote", "-run", "TestEventStream"}},
 	{"a relay does not wait for the answer to an answer", "actors/relay/relay.go", " || acknowledged(a.Request.Spec) {", " {", []string{"./actors", "-run", "TestAnswersBehind"}},
 	{"nobody is told that what a lost node has asked is over", "actors/relay/relay.go", "for _, ev := range s.seen.asked.end() {", "for _, ev := range s.seen.asked.end()[:0] {", asks},
 	{"nobody is told that what a fenced owner has asked is over", "actors/session/moved.go", ", Asked: s.endsOfAsking()}", "}", asks},
