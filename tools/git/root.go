@@ -171,7 +171,13 @@ func (r *Root) fetch(ctx context.Context, env *tools.Env, session string) (o ori
 		refs = append(refs, "+"+remoteRef(session)+":"+savedRef(session))
 	}
 	g.limit = checkoutTime
-	if _, err := g.run(ctx, refs...); err != nil {
+	_, err = g.run(ctx, refs...)
+	if err != nil && strings.Contains(err.Error(), "worktrees/") { // the tree of another session is just being made, and has no commit yet
+		r.mu.Lock()
+		_, err = g.run(ctx, refs...)
+		r.mu.Unlock()
+	}
+	if err != nil {
 		return o, err
 	}
 	if o.saved != "" { // it may be a later one than was listed

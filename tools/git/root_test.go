@@ -2,7 +2,9 @@ package git
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -132,6 +134,30 @@ func (r *rooted) heads() string {
 	out, err := command{env: r.env, dir: r.origin}.line(context.Background(), "for-each-ref", "refs/heads")
 	require.NoError(r.t, err)
 	return out
+}
+
+// TestRootBesideAnother: git does not fetch while the tree of another session is being made, whose HEAD is no commit then: it is
+// done again behind that.
+func TestRootBesideAnother(t *testing.T) {
+	r := newRooted(t)
+	bin := t.TempDir()
+	git, err := exec.LookPath("git")
+	require.NoError(t, err)
+	script := fmt.Sprintf(`#!/bin/sh
+for word; do
+  if [ "$word" = fetch ] && [ ! -e %[1]s/was ]; then
+    : > %[1]s/was
+    echo "fatal: bad object worktrees/another/HEAD" >&2
+    exit 128
+  fi
+done
+exec %[2]s "$@"
+`, bin, git)
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	assert.Empty(t, r.takes(0, 1))
+	assert.FileExists(t, filepath.Join(bin, "was"))
+	assert.FileExists(t, r.path(0, ".git"))
 }
 
 // TestRootLost: what was changed behind the last time that it was saved is not part of the session once another machine has
