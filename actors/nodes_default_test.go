@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"troupe/actors/cluster/clustertest"
 	"troupe/actors/conn"
+	"troupe/actors/session"
 )
 
 // withDefault is a client as troupe connect has it: with a default session, which it gives no name.
@@ -128,4 +131,142 @@ func TestDefaultSessionGoesOn(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestDefaultSessionComesBack: a client has a session of the cluster as its default session at whichever node it asks, wherever that is
+// open or closed, and hears all that goes on in it; also where its first command is one that cannot be given twice.
+func TestDefaultSessionComesBack(t *testing.T) {
+	for _, is := range []string{"closed", "open", "open under another's name", "lost", "only there", "only there, lost"} {
+		for _, first := range []string{"get_state", "prompt"} {
+			for _, asked := range []string{"a", "b", "d"} {
+				t.Run(is+" "+first+" "+asked, func(t *testing.T) {
+					bubble(t, func(t *testing.T) {
+						w, _, nodes := nodesOf(t, "a", "b", "d")
+						at0 := map[string]*node{"a": nodes[0], "b": nodes[1], "d": nodes[2]}
+						lost := strings.Contains(is, "lost")
+						if lost && asked == "b" {
+							asked = "a"
+						}
+						cwd := "w:"
+						if strings.Contains(is, "only") {
+							cwd = "only-b:"
+						}
+						other := through(nodes[1], "client-zero", "")
+						v := other.Call(t, `{"type":"open_session","cwd":"`+cwd+`"}`)
+						require.True(t, v.Get("success").Bool(), v.Raw)
+						s := v.Get("data.sessionId").Str
+						other.run(s, "~a~ one")
+						id := s
+						if strings.Contains(is, "another") {
+							require.True(t, other.Call(t, `{"type":"new_session"`+at(s)+`}`).Get("success").Bool())
+							other.run(s, "~a~ one")
+							id = other.durable(s)
+						}
+						opened := !strings.Contains(is, "closed") && !strings.Contains(is, "only") || is == "only there, lost"
+						if !opened {
+							require.True(t, other.Call(t, `{"type":"close_session"`+at(s)+`}`).Get("success").Bool())
+						}
+						if lost {
+							w.lose("b")
+						}
+						c := withDefault(at0[asked], func(of *conn.Config) {
+							of.Default = at0[asked].cfg.Sessions.Default
+							of.Default.Path = copies + "/" + id + ".jsonl"
+						})
+						if first == "prompt" {
+							c.Say("", "prompt", "~b~ two")
+						}
+						if v := c.Call(t, `{"type":"get_state"}`); is == "only there, lost" {
+							require.False(t, v.Get("success").Bool(), v.Raw)
+							require.NotEqual(t, "unknown_session", code(v), v.Raw)
+						} else {
+							require.Equal(t, id, v.Get("data.sessionId").Str, v.Raw)
+							if first == "prompt" {
+								c.pass(10 * time.Second)
+							} else {
+								c.run("", "~b~ two")
+							}
+							assert.Len(t, c.Events("", "agent_settled"), 1)
+							assert.Equal(t, 1, said(at0[asked].lines(id), "~a~ one"))
+							assert.Equal(t, 1, said(at0[asked].lines(id), "~b~ two"))
+							if opened && !lost {
+								assert.NotEmpty(t, other.Events(s, "agent_settled"), "it is one session")
+								other.run(s, "~c~ three")
+								assert.Len(t, c.Events("", "agent_settled"), 2)
+							}
+						}
+						for _, line := range c.Lines() {
+							assert.False(t, gjson.Get(line, "sessionId").Exists(), line)
+						}
+						require.NoError(t, c.leave())
+						if !lost {
+							require.NoError(t, other.leave())
+						}
+						for _, n := range nodes {
+							if !n.lost {
+								n.end()
+							}
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestSessionsOfADirectory: the newest session of a directory, and one by the beginning of its id, are those of the cluster: of a
+// directory in a root those of every node, and of one in none those of this node.
+func TestSessionsOfADirectory(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, _, nodes := nodesOf(t, "a", "b")
+		a, b := nodes[0].cfg.Sessions.Cluster, nodes[1].cfg.Sessions.Cluster
+		newest := func(of *session.Cluster, cwd string) string {
+			t.Helper()
+			path, err := of.Newest(cwd)
+			require.NoError(t, err)
+			return strings.TrimSuffix(filepath.Base(path), ".jsonl")
+		}
+		none := newest(a, emptyDir)
+		assert.Equal(t, ".", none, "there is none yet")
+		c := through(nodes[1], "client-one", "")
+		opened := func(cwd string) string {
+			t.Helper()
+			v := c.Call(t, `{"type":"open_session","cwd":"`+cwd+`"}`)
+			require.True(t, v.Get("success").Bool(), v.Raw)
+			s := v.Get("data.sessionId").Str
+			c.run(s, "~a~ one")
+			c.Call(t, `{"type":"close_session"`+at(s)+`}`)
+			return s
+		}
+		outside := t.TempDir()
+		first := opened("w:")
+		assert.Equal(t, []string{first, first}, []string{newest(a, emptyDir), newest(b, emptyDir)})
+		second, plain := opened("w:"), opened(outside)
+		assert.Equal(t, []string{second, second}, []string{newest(a, emptyDir), newest(b, emptyDir)})
+		assert.Equal(t, []string{".", plain}, []string{newest(a, outside), newest(b, outside)}, "a directory of the other node")
+		for _, of := range []*session.Cluster{a, b} {
+			path, elsewhere, ok, err := of.Resolve(emptyDir, first[:8])
+			require.NoError(t, err)
+			assert.Equal(t, []any{first + ".jsonl", "", true}, []any{filepath.Base(path), elsewhere, ok})
+			path, elsewhere, ok, err = of.Resolve(emptyDir, plain)
+			require.NoError(t, err)
+			there := outside // it is another project; at the other node it is of no project
+			if of == a {
+				there = ""
+			}
+			assert.Equal(t, []any{plain + ".jsonl", there, true}, []any{filepath.Base(path), elsewhere, ok})
+			_, _, ok, err = of.Resolve(emptyDir, "ffffffff-0000")
+			require.NoError(t, err)
+			assert.False(t, ok)
+		}
+		nodes[0].way.Cut(clustertest.Gone)
+		_, err := a.Newest(emptyDir)
+		assert.ErrorContains(t, err, "cannot be listed")
+		nodes[0].way.Cut(clustertest.Whole)
+		c.pass(10 * time.Second)
+		require.NoError(t, c.leave())
+		for _, n := range nodes {
+			n.end()
+		}
+	})
 }

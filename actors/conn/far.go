@@ -161,7 +161,10 @@ func (r *router) mayBeFar(to *route, err *protocol.Error) bool {
 // askRelay has the relay look for a session that is not open here.
 func (r *router) askRelay(c actor.Context, to *route) {
 	backlog := to.backlog
-	to.far, to.pid, to.backlog, to.tag = true, r.routes.relay, nil, to.handle
+	to.far, to.pid, to.backlog = true, r.routes.relay, nil
+	if to != r.routes.main {
+		to.tag = to.handle
+	}
 	r.routes.byHandle[to.handle] = to
 	for _, b := range backlog {
 		switch m := b.(type) {
@@ -196,7 +199,7 @@ func (r *router) fromRelay(c actor.Context, m any) {
 	case relay.Here:
 		r.here(c, m)
 	case relay.Read:
-		r.listNext(c, listing{m.Request.ID, m.Request.Name, m.Credit, m.Request.Cmd, m.Session})
+		r.listNext(c, listing{m.Request.ID, m.Request.Name, m.Credit, m.Request.Cmd, m.Session, m.Request.SessionID})
 	case relay.Named:
 		if to := r.routes.byHandle[m.Was]; to != nil {
 			delete(r.routes.byHandle, m.Was)
@@ -308,7 +311,7 @@ func (r *router) moved(c actor.Context, to *route, m link.Closed) bool {
 	to.far, to.pid = true, r.routes.relay
 	c.Send(to.pid, relay.Follow{
 		Session: to.handle, Default: to == r.routes.main, Hears: !to.detached && !m.Moved.New, Viewer: to.viewed,
-		Why: m.Moved.Why, Ends: m.Moved.Ends, Owed: m.Moved.Owed, Asked: m.Moved.Asked,
+		New: m.Moved.Unopened, Why: m.Moved.Why, Ends: m.Moved.Ends, Owed: m.Moved.Owed, Asked: m.Moved.Asked,
 	})
 	for _, req := range m.Moved.Unanswered {
 		if req.Client.Router.Equal(c.Self()) {

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -41,6 +42,24 @@ func (r *router) openUnlessElsewhere(c actor.Context, spec link.OpenSpec, id str
 	return to
 }
 
+// openDefault opens the default session. One of the cluster is what it is where it is open, here or on another node; where it is
+// not it is opened here, or else where it can be.
+func (r *router) openDefault(c actor.Context, spec link.OpenSpec) *route {
+	id := relay.CopyOf(spec.Path)
+	if r.routes.relay == nil || id == "" {
+		return r.open(c, spec, true)
+	}
+	spec.Follows = true
+	to := r.newRoute()
+	if to.elsewhere = r.elsewhere(to, id); to.elsewhere == nil {
+		r.spawn(c, to, spec)
+		return to
+	}
+	to.opens = &spec
+	c.Send(r.server.Sessions, link.FindSession{Client: r.client(c, to), Key: to.key, DurableID: id, Hears: true})
+	return to
+}
+
 // mayBeKnown says whether a command for a session to which the client has not attached may have been carried out: its client
 // has named itself, and may have given it by another connection, to whichever node.
 func (r *router) mayBeKnown(req protocol.Request) bool {
@@ -75,6 +94,10 @@ func (r *router) found(c actor.Context, m relay.Found) {
 		r.refuseBacklog(c, to, m.Err)
 	case r.goes():
 		r.refuseBacklog(c, to, protocol.CodeSessionClosing.Errorf("The connection is closing"))
+	case to == r.routes.main && m.Handle+m.Node != "":
+		to.handle = cmp.Or(m.Handle, of.ID)
+		c.Send(r.routes.relay, relay.Follow{Session: to.handle, Default: true, Hears: true, New: true})
+		r.askRelay(c, to)
 	case to.opens != nil && m.Node != "":
 		r.refuseBacklog(c, to, protocol.CodeSessionInUse.Errorf("Session file is in use: %s (by node %s)", to.opens.Path, m.Node))
 	case to.opens != nil:

@@ -25,12 +25,13 @@ type listing struct {
 	credit link.Credit
 	cmd    protocol.Command
 	unhad  string // the session that it is about, which no node has; "" for none
+	tag    string // as the client has named that
 }
 
 // list answers with the open sessions, behind those who have asked before.
 func (r *router) list(c actor.Context, req protocol.Request) {
 	r.current.owed = false
-	r.listNext(c, listing{req.ID, req.Name, r.current.credit, req.Cmd, ""})
+	r.listNext(c, listing{req.ID, req.Name, r.current.credit, req.Cmd, "", ""})
 }
 
 func (r *router) listNext(c actor.Context, l listing) {
@@ -85,7 +86,7 @@ func (r *router) answerList(c actor.Context, data protocol.Result, err *protocol
 	r.lists = lists{waiting: r.lists.waiting[1:]}
 	first.credit.GiveBack()
 	to := r.out
-	to.Tag = first.unhad
+	to.Tag = first.tag
 	to.Send(c.ActorSystem().Root, link.Item{Response: &protocol.Response{ID: first.id, Command: first.name, Data: data, Err: err}})
 	r.nextList(c)
 	r.maybeDrained(c)

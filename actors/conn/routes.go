@@ -91,7 +91,7 @@ func (r *router) routeOf(c actor.Context, req protocol.Request) (*route, *protoc
 	case protocol.NewSession, protocol.SwitchSession:
 		spec.Leaves = true
 	}
-	r.routes.main = r.open(c, spec, true)
+	r.routes.main = r.openDefault(c, spec)
 	return r.routes.main, nil
 }
 

@@ -166,6 +166,7 @@ type (
 		Unanswered []Request        // that have had no effect, or may come again: they go where the session is
 		Ends       []protocol.Event // of what clients were told has begun, for those that are led there
 		Owed       bool             // that it is settled is none of them: the work goes on there
+		Unopened   bool             // it could not be opened here: clients have heard nothing of it
 		New        bool             // the client has heard nothing of it here: it has come behind the move
 	}
 	// Late is a command that has come to a session behind its move: it goes where that is.
@@ -221,6 +222,7 @@ type OpenSpec struct {
 	Sandbox            string // off, workspace, readonly: it makes the daemon's stricter; "" is the daemon's
 	SandboxNetwork     string // off, likewise
 	Settings           []byte // members of settings.json for this session only
+	Follows            bool   // where it cannot be had here, its client is led to where it can
 	Retain             bool   // do not end when nobody hears of it any more
 
 	Wants cluster.Wants // of its node, in a cluster

@@ -69,6 +69,7 @@ type (
 		Default bool // it is the client's default session, whose records have no name, nor do commands for it
 		Hears   bool
 		Viewer  bool
+		New     bool             // it was not open here: that it is elsewhere is no news
 		Why     string           // as of [protocol.SessionMoved]
 		Ends    []protocol.Event // of what the client was told has begun
 		Owed    bool             // as of [link.Moved]

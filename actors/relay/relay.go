@@ -227,6 +227,9 @@ func (r *relay) follow(c actor.Context, m Follow) {
 		r.side.main = s.id
 	}
 	s.hears, s.viewer, s.moved, s.seen = s.hears || m.Hears, m.Viewer, cmp.Or(m.Why, "failover"), seen{}
+	if m.New {
+		s.moved = ""
+	}
 	if !r.side.out.Wire.Has(protocol.FeatureSeq) {
 		s.seen.spans = spans{owed: m.Ends, work: m.Owed}
 	}

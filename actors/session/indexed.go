@@ -33,6 +33,10 @@ type indexText struct {
 	Node string `json:"node,omitempty"` // that has it open; "" for none
 	Runs bool   `json:"runs,omitempty"` // a run is on, or a dialog is open
 
+	Root string `json:"root,omitempty"` // in which it works; "" for none
+	Dir  string `json:"dir,omitempty"`  // below it
+	On   string `json:"on,omitempty"`   // the only node that has its directory
+
 	Handle string `json:"handle,omitempty"` // that leads to it on all nodes, if it is another one than its own
 
 	// How far its log went when that was said: one that ends before that has lost its end.
@@ -59,6 +63,7 @@ func (s *Session) index(c actor.Context) {
 	state, by := s.m.State(), s.whatWasSaid()
 	now := indexText{Node: k.cluster.Member.Self(), Runs: s.m.Phase() != core.PhaseIdle}
 	now.Path, now.ID, now.Cwd, now.Created = k.cluster.file(k.id), k.id, s.work.cwd, s.file.Header().Timestamp
+	now.Root, now.Dir, now.On = k.owned.Wants.Root, k.owned.Wants.Dir, k.owned.Wants.Node
 	now.Name, now.FirstMessage, now.MessageCount = s.m.Name(), by.first, int(state.MessageCount)
 	if s.known() && s.handle != k.id {
 		now.Handle = s.handle
@@ -160,11 +165,9 @@ func (cl *Cluster) listed(ctx context.Context) (list []indexText, err error) {
 
 // summaries is the cluster's list of sessions, those of a directory if it is not "".
 func (cl *Cluster) summaries(cwd string) ([]protocol.SessionSummary, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
-	defer cancel()
-	all, err := cl.listed(ctx)
+	all, err := cl.newestFirst()
 	if err != nil {
-		return nil, protocol.CodeSessionUnavailable.Errorf("The sessions of the cluster cannot be listed at the moment: %s", err)
+		return nil, err
 	}
 	list := []protocol.SessionSummary{}
 	for _, s := range all {
@@ -172,8 +175,61 @@ func (cl *Cluster) summaries(cwd string) ([]protocol.SessionSummary, error) {
 			list = append(list, s.SessionSummary)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b protocol.SessionSummary) int { return strings.Compare(b.Modified, a.Modified) })
 	return list, nil
+}
+
+// Newest is the file of the session of the cluster that was used last of those in a directory of this node; "" if there is none.
+func (cl *Cluster) Newest(cwd string) (path string, err error) {
+	all, err := cl.newestFirst()
+	here := slices.IndexFunc(all, func(s indexText) bool { return cl.in(cwd, s) })
+	if err != nil || here < 0 {
+		return "", err
+	}
+	return all[here].Path, nil
+}
+
+// Resolve finds a session of the cluster by its id or the beginning of it, as [store.Lister.Resolve] does: first among those of a
+// directory of this node. ok is false if there is none; elsewhere says where one works that is not of that directory, and is none
+// of a directory of another node, of which this one has no other.
+func (cl *Cluster) Resolve(cwd, id string) (path, elsewhere string, ok bool, err error) {
+	all, err := cl.newestFirst()
+	if err != nil {
+		return "", "", false, err
+	}
+	for _, here := range []bool{true, false} {
+		for _, whole := range []bool{true, false} {
+			for _, s := range all {
+				if cl.in(cwd, s) != here || !strings.HasPrefix(s.ID, id) || whole && s.ID != id {
+					continue
+				}
+				if here || s.On != "" && s.On != cl.Member.Self() {
+					return s.Path, "", true, nil
+				}
+				return s.Path, s.Cwd, true, nil
+			}
+		}
+	}
+	return "", "", false, nil
+}
+
+func (cl *Cluster) newestFirst() ([]indexText, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
+	defer cancel()
+	all, err := cl.listed(ctx)
+	if err != nil {
+		return nil, protocol.CodeSessionUnavailable.Errorf("The sessions of the cluster cannot be listed at the moment: %s", err)
+	}
+	slices.SortStableFunc(all, func(a, b indexText) int { return strings.Compare(b.Modified, a.Modified) })
+	return all, nil
+}
+
+// in says whether a session works in a directory of this node: the same of a root, or one of this node that is in none.
+func (cl *Cluster) in(cwd string, s indexText) bool {
+	is := s.Cwd
+	if root := cl.Member.Root(s.Root); root.Path != "" && root.Mode != cluster.Git { // whose sessions have directories of their own
+		is = filepath.Join(root.Path, s.Dir)
+	}
+	return is == cwd && (s.On == "" || s.On == cl.Member.Self())
 }
 
 // What the parent of sessions is told of nodes.

@@ -299,7 +299,7 @@ func (s *Session) moveAway(c actor.Context, why string) {
 
 // leaveTo tells routers that the session goes on elsewhere.
 func (s *Session) leaveTo(c actor.Context, why string) {
-	moved := &link.Moved{Why: why, Asked: s.endsOfAsking()}
+	moved := &link.Moved{Why: why, Asked: s.endsOfAsking(), Unopened: s.clients.replies.untouched}
 	moved.Ends, moved.Owed = s.clients.spans.told.Lost("interrupted: another node has the session", !s.shared.Cluster.Stop)
 	s.clients.unsent, s.inputs.next, s.inputs.group = s.clients.unsent[:0], nil, nil
 	moved.Unanswered = s.clients.replies.goElsewhere()
@@ -350,7 +350,7 @@ func (r *replies) anyMayGo() bool { return len(r.whole) > 0 }
 func (r *replies) mayGo(seq uint64) bool {
 	_, whole := r.whole[seq]
 	p := r.pending[seq]
-	return whole && p.mayComeAgain()
+	return whole && (r.untouched || p.mayComeAgain())
 }
 
 // goElsewhere strikes out what another node is to answer, oldest first.

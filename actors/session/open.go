@@ -151,6 +151,10 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 	case m.err.Code == protocol.CodeNotHere && (s.clients.replies.anyMayGo() || len(s.clients.replies.pending) == 0): // who only hears is led there, too
 		s.moveAway(c, "released")
 		return
+	case s.spec.Follows && !s.last.ran() && (m.err.Code == protocol.CodeNotHere || m.err.Code == protocol.CodeNowhere):
+		s.clients.replies.untouched = true
+		s.moveAway(c, "released")
+		return
 	case !s.last.ran() || s.clients.replies.opening != nil:
 		if !s.beginElsewhere(c, m.err) {
 			s.cannotOpen(c, m.err)

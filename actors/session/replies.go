@@ -13,10 +13,11 @@ import (
 // replies keeps the answers that a session owes. It survives the actor: whatever
 // happens inside, every command gets one answer and no more.
 type replies struct {
-	pending map[uint64]pendingReply
-	whole   map[uint64]link.Request // in a cluster, what is pending as it came: it may have to go to another node
-	order   []uint64                // seqs of pending, oldest first; may name answered ones
-	opening *link.Request           // the open_session, until it is answered: it survives crashes, for its answer is all the client will know of the session
+	pending   map[uint64]pendingReply
+	whole     map[uint64]link.Request // in a cluster, what is pending as it came: it may have to go to another node
+	untouched bool                    // nothing of it was begun, as the session could not be opened here
+	order     []uint64                // seqs of pending, oldest first; may name answered ones
+	opening   *link.Request           // the open_session, until it is answered: it survives crashes, for its answer is all the client will know of the session
 }
 
 // pendingReply is one answer that is owed. A map keeps up to 128 bytes in place,

@@ -167,6 +167,9 @@ func findSession(o *options, shared *session.Shared, of conn.Config, spec *link.
 		query.Cwd = spec.Cwd
 	}
 	lister := store.NewLister(store.OS{})
+	if found, err := inCluster(o, shared.Cluster, spec); found || err != nil {
+		return err
+	}
 	switch {
 	case o.cont:
 		return continueNewest(lister, query, spec)
@@ -182,6 +185,36 @@ func findSession(o *options, shared *session.Shared, of conn.Config, spec *link.
 		return namedSession(lister, query, spec, shared, o.session, false)
 	}
 	return err
+}
+
+// inCluster finds it among the sessions of the cluster, and says whether it is one of them: what is not may be in a file of this node.
+func inCluster(o *options, of *session.Cluster, spec *link.OpenSpec) (found bool, err error) {
+	id := cmp.Or(o.session, o.sessionID)
+	switch {
+	case of == nil || isPath(id):
+		return false, nil
+	case o.cont:
+		spec.Path, err = of.Newest(spec.Cwd)
+		return spec.Path != "", err
+	case id == "":
+		return false, nil
+	}
+	path, elsewhere, found, err := of.Resolve(spec.Cwd, id)
+	if o.sessionID != "" && filepath.Base(path) != id+".jsonl" { // it is to begin
+		return false, err
+	}
+	if found && elsewhere != "" {
+		return false, fmt.Errorf("session %q belongs to another project: %s (use --session with its path, or --cwd)", id, elsewhere)
+	}
+	if found {
+		spec.Path = path
+	}
+	return found, err
+}
+
+// isPath says whether --session names a file, and no id.
+func isPath(name string) bool {
+	return strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".jsonl")
 }
 
 func continueNewest(lister *store.Lister, q store.Query, spec *link.OpenSpec) error {
@@ -218,7 +251,7 @@ func createOrLoad(lister *store.Lister, q store.Query, id string, spec *link.Ope
 // of an id, first among those of the working directory; with anywhere, then
 // among those of all projects.
 func namedSession(lister *store.Lister, q store.Query, spec *link.OpenSpec, shared *session.Shared, name string, anywhere bool) error {
-	if strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".jsonl") {
+	if isPath(name) {
 		path := store.ExpandHome(name, shared.Home)
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(spec.Cwd, path)
