@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -18,13 +19,10 @@ func (r *relay) named(a *ask) []byte {
 	if a.own != nil || a.Session != r.side.main || a.Request.SessionID != "" || attaches {
 		return a.Line
 	}
-	begin := bytes.IndexByte(a.Line, '{') + 1
-	line := append(make([]byte, 0, len(a.Line)+64), a.Line[:begin]...)
-	line = strconv.AppendQuote(append(line, `"sessionId":`...), a.Session) // an id has nothing that is to be escaped
-	if rest := bytes.TrimLeft(a.Line[begin:], " \t\r\n"); rest[0] != '}' {
-		line = append(line, ',')
-	}
-	return append(line, a.Line[begin:]...)
+	end := bytes.LastIndexByte(a.Line, '}') // behind all others: of members of one name the last one counts, and its type the line has
+	line := append(make([]byte, 0, len(a.Line)+64), a.Line[:end]...)
+	line = strconv.AppendQuote(append(line, `,"sessionId":`...), a.Session) // an id has nothing that is to be escaped
+	return append(line, a.Line[end:]...)
 }
 
 // bare is a line of a node as the client reads it of its default session, with its end; nil for any other, and for the answer
@@ -39,14 +37,21 @@ func (r *relay) bare(n *node, line []byte) []byte {
 	}
 	if typeOf(line) == "response" {
 		head := gjson.GetManyBytes(line, "id", "command")
-		if i := n.asked(answer{id: head[0].Raw, command: head[1].Str}); i < 0 || n.pending[i].Request.SessionID != "" {
+		if i := n.asked(answer{id: head[0].Raw, command: head[1].Str}); i >= 0 && n.pending[i].Request.SessionID != "" {
 			return nil
 		}
 	}
 	from := tag.Index - len(`,"sessionId":`)
 	rest := line[tag.Index+len(tag.Raw):]
-	if typeOf(line) == "session_changed" { // which says what the session is called by itself where that is not its name
+	switch typeOf(line) {
+	case "session_changed": // which says what the session is called by itself where that is not its name
 		rest = bytes.Replace(rest, []byte(`"durableId":`), []byte(`"sessionId":`), 1)
+	case "agent_end": // likewise, where a dialect has the file
+		if file := gjson.GetBytes(line, "sessionFile"); file.Index > 0 {
+			before := file.Index - len(`"sessionFile":`) - len(line) + len(rest)
+			own := append(protocol.AppendString([]byte(`"sessionId":`), CopyOf(file.Str)), ',')
+			rest = slices.Concat(rest[:before], own, rest[before:])
+		}
 	}
 	return append(append(bytes.Clone(line[:from]), rest...), '\n')
 }

@@ -221,7 +221,7 @@ func (g *crashGuard) refuse(c actor.Context, msg any) {
 			g.sayClosed(c, g.clients.replies.closing(nil, m.Seq)...)
 		case gaveUp && opens:
 			g.sayClosed(c, g.clients.replies.closing(g.life.refusal, m.Seq)...)
-		case g.life.moved && g.clients.replies.mayGo(m.Seq):
+		case g.life.moved && g.clients.replies.hold(m):
 			c.Send(c.Parent(), link.Late{Handle: g.handle, Request: g.clients.replies.take(m.Seq)})
 			g.clients.answered()
 		default:

@@ -350,7 +350,19 @@ func (r *replies) anyMayGo() bool { return len(r.whole) > 0 }
 func (r *replies) mayGo(seq uint64) bool {
 	_, whole := r.whole[seq]
 	p := r.pending[seq]
-	return whole && (r.untouched || p.mayComeAgain())
+	return whole && (r.untouched || r.held[seq] || p.mayComeAgain())
+}
+
+// hold notes that a command has had no effect, and says whether another node can have it. What is waited for before the session
+// can go is still taken.
+func (r *replies) hold(m link.Request) bool {
+	if _, whole := r.whole[m.Seq]; whole && !protocol.TraitsOf(m.Cmd).Is(protocol.EndsWork) {
+		if r.held == nil {
+			r.held = map[uint64]bool{}
+		}
+		r.held[m.Seq] = true
+	}
+	return r.mayGo(m.Seq)
 }
 
 // goElsewhere strikes out what another node is to answer, oldest first.

@@ -16,6 +16,7 @@ type replies struct {
 	pending   map[uint64]pendingReply
 	whole     map[uint64]link.Request // in a cluster, what is pending as it came: it may have to go to another node
 	untouched bool                    // nothing of it was begun, as the session could not be opened here
+	held      map[uint64]bool         // of those, what has had no effect: it came when the session was about to go
 	order     []uint64                // seqs of pending, oldest first; may name answered ones
 	opening   *link.Request           // the open_session, until it is answered: it survives crashes, for its answer is all the client will know of the session
 }
@@ -76,6 +77,7 @@ func (r *replies) answer(seq uint64, data protocol.Result, err *protocol.Error) 
 	}
 	delete(r.pending, seq)
 	delete(r.whole, seq)
+	delete(r.held, seq)
 	p.credit.GiveBack()
 	if r.opening != nil && r.opening.Seq == seq {
 		r.opening = nil

@@ -146,7 +146,7 @@ func (s *Session) take(c actor.Context, m any) {
 		if !s.clients.replies.expects(r.Seq) {
 			return // it has waited, and was refused when its client left
 		}
-		if s.life.moves() && s.clients.replies.mayGo(r.Seq) {
+		if s.life.moves() && s.clients.replies.hold(r) {
 			return // until that has happened
 		}
 		if s.kept() != nil && (s.doneBefore(c, r) || !s.current(c, &r)) {
