@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/tidwall/gjson"
 
 	"troupe/actors"
 	"troupe/actors/cluster"
@@ -198,12 +199,31 @@ func readClusterFile(agentDir string) (o clusterOptions, err error) {
 	if dec.More() {
 		return o, fmt.Errorf("%s: there is more behind the object", path)
 	}
+	if err := eachOnce(text, reflect.TypeFor[clusterOptions]()); err != nil {
+		return o, fmt.Errorf("%s: %w", path, err)
+	}
 	for name := range o.Roots {
 		root := o.Roots[name]
 		root.Mode = cmp.Or(root.Mode, cluster.Pinned)
 		o.Roots[name] = root
 	}
 	return o, nil
+}
+
+// eachOnce says which member of an object is there twice, or is no field of a type but for its case: the decoder takes both.
+func eachOnce(object []byte, of reflect.Type) (err error) {
+	left := map[string]bool{}
+	for _, f := range reflect.VisibleFields(of) {
+		left[f.Tag.Get("json")] = true
+	}
+	gjson.ParseBytes(object).ForEach(func(key, _ gjson.Result) bool {
+		if !left[key.Str] {
+			err = fmt.Errorf("%q is there twice, or is not known", key.Str)
+		}
+		delete(left, key.Str)
+		return err == nil
+	})
+	return err
 }
 
 // check says what is wrong with the options, and completes them.
@@ -421,7 +441,9 @@ func (o *clusterOptions) join(ctx context.Context, cfg *actors.Config, log zerol
 		return nil, fmt.Errorf("--cluster-listen: %w", err)
 	}
 	if o.Advertise == "" {
-		o.Advertise = n.peers.Addr().String()
+		if o.Advertise = n.peers.Addr().String(); n.peers.Addr().(*net.TCPAddr).IP.IsUnspecified() {
+			return nil, errors.Join(fmt.Errorf("--cluster-listen %s needs --advertise HOST:PORT, where other nodes reach this one", o.Listen), n.peers.Close())
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -519,18 +541,17 @@ func (o *clusterOptions) trees(agentDir string) (trees session.Trees, told map[s
 
 // listenWhere completes where other nodes are waited for.
 func (o *clusterOptions) listenWhere() error {
-	if o.Listen != "" {
-		return nil
+	if o.Advertise != "" {
+		host, port, err := net.SplitHostPort(o.Advertise)
+		if err == nil && (host == "" || port == "0" || net.ParseIP(host).IsUnspecified()) {
+			err = fmt.Errorf("nobody reaches a node at %s", o.Advertise)
+		}
+		if err != nil {
+			return fmt.Errorf("--advertise: want HOST:PORT: %w", err)
+		}
+		o.Listen = cmp.Or(o.Listen, ":"+port)
 	}
-	if o.Advertise == "" {
-		o.Listen = "127.0.0.1:0"
-		return nil
-	}
-	_, port, err := net.SplitHostPort(o.Advertise)
-	if err != nil {
-		return fmt.Errorf("--advertise: want HOST:PORT: %w", err)
-	}
-	o.Listen = ":" + port
+	o.Listen = cmp.Or(o.Listen, "127.0.0.1:0")
 	return nil
 }
 

@@ -54,6 +54,8 @@ func TestClusterFile(t *testing.T) {
 		`{"engin": "nats://e1:4222"}`:    `unknown field "engin"`,
 		`{"beatMs": "250"}`:              "cannot unmarshal string",
 		`{"beatMs": 250} {"beatMs": 50}`: "there is more behind the object",
+		`{"beatMs": 250, "beatMs": 50}`:  `"beatMs" is there twice`,
+		`{"Engine": "nats://e:1"}`:       `"Engine" is there twice, or is not known`,
 		`{"roots": {"a": {"pth": "/"}}}`: `unknown field "pth"`,
 		`{"node": "w7"}`:                 "options of a cluster need --cluster URL",
 	} {
@@ -231,7 +233,11 @@ func TestClusterNode(t *testing.T) {
 	require.ErrorContains(t, joins(t, `{"node": "w3"}`, engine...), "that of w1")
 	require.ErrorContains(t, joins(t, "", "--cluster", "nats://127.0.0.1:1", "--cluster-dir", keys), "--cluster-dir: ")
 	require.ErrorContains(t, joins(t, "", append(engine, "--advertise", "w1")...), "--advertise: want HOST:PORT")
+	for _, nobody := range []string{"w1:0", ":7718", "0.0.0.0:7718", "[::]:7718"} {
+		require.ErrorContains(t, joins(t, "", append(engine, "--advertise", nobody)...), "nobody reaches a node at "+nobody)
+	}
 	require.ErrorContains(t, joins(t, "", append(engine, "--cluster-listen", "nowhere")...), "--cluster-listen: ")
+	require.ErrorContains(t, joins(t, "", append(engine, "--cluster-listen", "0.0.0.0:0")...), "needs --advertise")
 	require.NoError(t, os.Chmod(filepath.Join(mine, peer.KeyFile), 0o640))
 	require.ErrorContains(t, joins(t, "", engine...), peer.KeyFile)
 	for _, is := range [][3]string{{"", "", "127.0.0.1:0"}, {"", "w1.int:7718", ":7718"}, {"10.0.0.1:9", "w1.int:7718", "10.0.0.1:9"}, {"", "[::1]:7718", ":7718"}} {
