@@ -171,6 +171,66 @@ func TestDialogEndsWithItsNode(t *testing.T) {
 	}
 }
 
+// TestApprovalEndsWithItsNode: where runs do not go on elsewhere nothing is asked again, and whoever was shown what the session itself has
+// asked about a call is told that it is over.
+func TestApprovalEndsWithItsNode(t *testing.T) {
+	for _, how := range []string{"lost", "fenced"} {
+		for _, by := range [][3]string{{"approvals", "approval_request", "approval_resolved"}, {"dialogEvents", "extension_ui_request", "dialog_resolved"}} {
+			for _, seq := range []string{"", `,"seq"`} {
+				t.Run(how+" "+by[0]+seq, func(t *testing.T) {
+					bubble(t, func(t *testing.T) {
+						w, _, nodes := nodesWith(t, func(c *Config) {
+							if by[0] == "approvals" {
+								asking(c)
+							} else {
+								confirm(c)
+							}
+							c.Sessions.Cluster.Stop, c.Relay.Stops = true, true
+						}, "a", "b")
+						a, b := nodes[0], nodes[1]
+						of := a
+						if how == "fenced" {
+							of = b
+						}
+						c := through(of, "client-one", `,"features":["deltaUpdates","`+by[0]+`"`+seq+`]`)
+						s := c.openOn("b", "client-one")
+						c.Say(s, "prompt", "~x~ rounds=1 calls=1 tool=danger")
+						c.pass(time.Second)
+						old := c.questions(s, by[1])
+						require.Len(t, old, 1, c.Kinds(s))
+						if how == "lost" {
+							w.lose("b")
+						} else {
+							b.way.Cut(clustertest.Gone)
+							w.reach("b", nil)
+							other := through(a, "client-two", "")
+							require.True(t, other.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
+							b.way.Cut(clustertest.Whole)
+							defer func() {
+								require.NoError(t, other.leave())
+								a.end()
+								b.end()
+							}()
+						}
+						c.pass(20 * time.Second)
+						if seq != "" {
+							require.True(t, c.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
+						}
+						over := c.Events(s, by[2])
+						require.Len(t, over, 1, c.Kinds(s))
+						assert.Equal(t, old[0], over[0].Get("id").Str)
+						assert.Equal(t, old, c.questions(s, by[1]), "it is not asked again")
+						require.NoError(t, c.leave())
+						if how == "lost" {
+							a.end()
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
 // TestAnswersBehindAMove: what a client answers to a question is acknowledged once, if it wants that, also if it comes to a node that gives
 // the session up at that moment, or is lost; those to calls of host tools never are.
 func TestAnswersBehindAMove(t *testing.T) {

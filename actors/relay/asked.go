@@ -11,7 +11,7 @@ import (
 
 // asked is what extensions and children of a session have asked the client, and the commands of extensions that it has begun, with the
 // events that end them. They end with the life of the node, which cannot say so then; what the session itself asks about calls is
-// asked again under its id.
+// asked again under its id, unless runs do not go on elsewhere.
 type asked struct {
 	from string // the life of the node that has said so
 	list []over
@@ -69,7 +69,7 @@ func (r *relay) asks(n *node, kind string, line []byte) {
 func (r *relay) shows(s *session, approval bool, v gjson.Result) {
 	id, wire := v.Get("id").Str, r.side.out.Wire
 	asks := approval || protocol.ExtensionUIRequest{Method: v.Get("method").Str}.Asks() && wire.Has(protocol.FeatureDialogEvents)
-	if !asks || !protocol.AsksOnce(id) && !s.looking.child {
+	if again := !protocol.AsksOnce(id) && !s.looking.child && !r.shared.Stops; !asks || again {
 		return
 	}
 	s.seen.asked.drop(id) // it may be shown again

@@ -130,16 +130,17 @@ func (s *Session) askedBefore(id string) bool {
 }
 
 // endsOfAsking are the ends of the dialogs and commands of extensions, and of what children ask, where the session goes on
-// without them. What the session itself asks about calls is asked again under its id.
+// without them. What the session itself asks about calls is asked again under its id, unless runs do not go on elsewhere.
 func (s *Session) endsOfAsking() (list []protocol.Event) {
 	open := s.clients.stands.open(&protocol.Wire{Features: map[protocol.Feature]bool{protocol.FeatureApprovals: true}})
+	once := func(id string) bool { return protocol.AsksOnce(id) || s.shared.Cluster.Stop }
 	for _, a := range open.Approvals {
-		if protocol.AsksOnce(a.ID) {
+		if once(a.ID) {
 			list = append(list, protocol.ApprovalResolved{ID: a.ID, ToolCallID: a.ToolCallID, Outcome: "cancelled"})
 		}
 	}
 	for _, d := range open.Dialogs {
-		if protocol.AsksOnce(d.ID) {
+		if once(d.ID) {
 			list = append(list, protocol.DialogResolved{ID: d.ID, Outcome: protocol.DialogLost})
 		}
 	}

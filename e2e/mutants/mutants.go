@@ -457,6 +457,8 @@ var mutants = []mutant{
 	{"a stranger's lines behind a copy are evidence", "actors/session/kept.go", "\t\tfile.Forget()\n", "", []string{"./actors", "-run", "TestCopyOfAnotherHistory"}},
 	{"a copy keeps no line that the log has lost", "store/copy.go", "bytes.Count(rest, []byte(\"\\n\")), \"\", c.Write(rest)", "bytes.Count(rest, []byte(\"\\n\")), \"\", nil", []string{"./store", "-run", "TestCopyThatHasMore"}},
 	{"a node that has no session for now has ended", "cmd/troupe/clusteradmin.go", "for n.Addr != \"\" {", "for n.Addr != \"\" && n.Sessions > 0 {", []string{"./cmd/troupe", "-run", "TestDrainNames"}},
+	{"approvals of a run that does not go on stay open at a gateway", "actors/relay/asked.go", " && !r.shared.Stops; !asks", "; !asks", []string{"./actors", "-run", "TestApprovalEnds"}},
+	{"approvals of a run that does not go on stay open", "actors/session/dialogs.go", "protocol.AsksOnce(id) || s.shared.Cluster.Stop }", "protocol.AsksOnce(id) }", []string{"./actors", "-run", "TestApprovalEnds"}},
 	{"a session waits for a node that stands still", "actors/remote/peers.go", "s.beside(func() { _ = c.Close() })", "", []string{"./actors/remote", "-run", "TestLosePeer", "-timeout", "20s"}},
 	{"nobody is told that a node is lost but sessions", "actors/session/indexed.go", "told != nil {", "told != nil && false {", []string{"./actors", "-run", "TestNodeDeathIsTold"}},
 	{"who has asked for nothing hears nothing where its session goes on", "actors/conn/far.go", "Hears: to.hears,", "Hears: false,", relays},
