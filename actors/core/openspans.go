@@ -146,12 +146,13 @@ func (b *OpenSpans) end(e lastWords, tell func(protocol.Event)) {
 	for _, ev := range b.Children.closing(e.why, protocol.VerifySkipped) {
 		say(ev)
 	}
+	untold := slices.Clone(e.results)
 	for _, r := range e.written { // and not told, some of them
 		if asks(b.Last, r.ToolCallID) && !b.told(r.ToolCallID) {
-			b.closeCall(r, say)
+			untold = append(untold, r)
 		}
 	}
-	for _, r := range e.results {
+	for _, r := range inCallOrder(b.Last, untold) {
 		b.closeCall(r, say)
 	}
 	for _, t := range slices.Clone(b.Tools) {
@@ -168,7 +169,7 @@ func (b *OpenSpans) end(e lastWords, tell func(protocol.Event)) {
 		if b.Last == nil {
 			showNote()
 		}
-		say(protocol.TurnEnd{TurnIndex: b.Turns - 1, Message: b.Last, ToolResults: emptyNotNil(b.Results), RunID: run})
+		say(protocol.TurnEnd{TurnIndex: b.Turns - 1, Message: b.Last, ToolResults: emptyNotNil(inCallOrder(b.Last, b.Results)), RunID: run})
 	}
 	if run != "" && e.own && !noted {
 		say(protocol.TurnStart{TurnIndex: b.Turns, RunID: run})
@@ -207,9 +208,25 @@ func (b *OpenSpans) told(id string) bool {
 }
 
 // asks says whether a message has a call.
-func asks(msg protocol.Message, id string) bool {
+func asks(msg protocol.Message, id string) bool { return callIndex(msg, id) >= 0 }
+
+// callIndex is where a call is among those of a message, -1 if it is none of them.
+func callIndex(msg protocol.Message, id string) int {
 	a, is := msg.(*protocol.AssistantMessage)
-	return is && slices.ContainsFunc(a.Content.ToolCalls(), func(c protocol.ToolCall) bool { return c.ID == id })
+	if !is {
+		return -1
+	}
+	return slices.IndexFunc(a.Content.ToolCalls(), func(c protocol.ToolCall) bool { return c.ID == id })
+}
+
+// inCallOrder sorts results as their calls stand in a message: a log may have that of a call that was lost with its node before that of
+// an earlier one, about which somebody was asked.
+func inCallOrder(msg protocol.Message, results []*protocol.ToolResultMessage) []*protocol.ToolResultMessage {
+	sorted := slices.Clone(results)
+	slices.SortStableFunc(sorted, func(a, b *protocol.ToolResultMessage) int {
+		return callIndex(msg, a.ToolCallID) - callIndex(msg, b.ToolCallID)
+	})
+	return sorted
 }
 
 func (b *OpenSpans) closeCall(r *protocol.ToolResultMessage, say func(protocol.Event)) {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,5 +62,42 @@ func TestOpenChildrenAreCopied(t *testing.T) {
 		}
 		require.Nil(t, now)
 		require.Equal(t, []string{"A", "B", "C"}, ids(open), first)
+	}
+}
+
+// TestResultsInCallOrder: of a turn that is ended for it a client is told the results in the order of the calls, whichever the log had
+// first.
+func TestResultsInCallOrder(t *testing.T) {
+	answer := protocol.Seal(&protocol.AssistantMessage{Content: protocol.Content{protocol.ToolCall{ID: "c1", Name: "one"}, protocol.ToolCall{ID: "c2", Name: "two"}, protocol.ToolCall{ID: "c3", Name: "three"}}})
+	result := func(id string) *protocol.ToolResultMessage {
+		return protocol.Seal(&protocol.ToolResultMessage{ToolCallID: id, Content: protocol.Content{}})
+	}
+	for _, told := range []string{"", "c1", "c2", "c3"} {
+		b := OpenSpans{}
+		for _, ev := range []protocol.Event{
+			protocol.AgentStart{RunID: "1"}, protocol.TurnStart{RunID: "1"}, protocol.MessageStart{Message: answer}, protocol.MessageEnd{Message: answer},
+		} {
+			b.Observe(ev)
+		}
+		e := lastWords{outcome: failed, why: "x", written: []*protocol.ToolResultMessage{result("c2"), result("c3")}, results: []*protocol.ToolResultMessage{result("c1")}}
+		if told == "c1" {
+			e.results, e.written = nil, append(e.written, result("c1"))
+		}
+		if told != "" {
+			b.Observe(protocol.MessageEnd{Message: result(told)})
+		}
+		var said, ended []string
+		b.end(e, func(ev protocol.Event) {
+			switch ev := ev.(type) {
+			case protocol.ToolExecutionEnd:
+				said = append(said, ev.ToolCallID)
+			case protocol.TurnEnd:
+				for _, r := range ev.ToolResults {
+					ended = append(ended, r.ToolCallID)
+				}
+			}
+		})
+		require.Equal(t, []string{"c1", "c2", "c3"}, ended, told)
+		require.True(t, slices.IsSorted(said), said)
 	}
 }
