@@ -459,6 +459,7 @@ var mutants = []mutant{
 	{"a node that has no session for now has ended", "cmd/troupe/clusteradmin.go", "for n.Addr != \"\" {", "for n.Addr != \"\" && n.Sessions > 0 {", []string{"./cmd/troupe", "-run", "TestDrainNames"}},
 	{"approvals of a run that does not go on stay open at a gateway", "actors/relay/asked.go", " && !r.shared.Stops; !asks", "; !asks", []string{"./actors", "-run", "TestApprovalEnds"}},
 	{"approvals of a run that does not go on stay open", "actors/session/dialogs.go", "protocol.AsksOnce(id) || s.shared.Cluster.Stop }", "protocol.AsksOnce(id) }", []string{"./actors", "-run", "TestApprovalEnds"}},
+	{"a dialog is answered by both owners", "actors/session/kept.go", "return k.wait(func(ctx context.Context) error { return k.commit(ctx, lines) })", "go func() { _ = k.commit(context.Background(), lines) }()\n\treturn nil", []string{"./actors", "-run", "TestApprovalOfBothOwners"}},
 	{"a session waits for a node that stands still", "actors/remote/peers.go", "s.beside(func() { _ = c.Close() })", "", []string{"./actors/remote", "-run", "TestLosePeer", "-timeout", "20s"}},
 	{"nobody is told that a node is lost but sessions", "actors/session/indexed.go", "told != nil {", "told != nil && false {", []string{"./actors", "-run", "TestNodeDeathIsTold"}},
 	{"who has asked for nothing hears nothing where its session goes on", "actors/conn/far.go", "Hears: to.hears,", "Hears: false,", relays},
