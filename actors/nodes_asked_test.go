@@ -100,6 +100,25 @@ func TestQuestionsOverNodes(t *testing.T) {
 	}
 }
 
+// takenOver has a session of b go on at a: b is lost, or is fenced, which it finds when a has the session already. The nodes that
+// are left then are to be ended with what is returned.
+func takenOver(w *wires, a, b *node, session, how string) (end func()) {
+	if how == "lost" {
+		w.lose("b")
+		return a.end
+	}
+	b.way.Cut(clustertest.Gone)
+	w.reach("b", nil)
+	other := through(a, "client-two", "")
+	require.True(a.t, other.Call(a.t, `{"type":"attach"`+at(session)+`}`).Get("success").Bool())
+	b.way.Cut(clustertest.Whole)
+	return func() {
+		require.NoError(a.t, other.leave())
+		a.end()
+		b.end()
+	}
+}
+
 // TestDialogEndsWithItsNode: whoever was shown a dialog of an extension is told that it is over when the node that has asked is lost or
 // drained, or finds that another one has the session, and that the command is that has asked. Who answers it then is told so.
 func TestDialogEndsWithItsNode(t *testing.T) {
@@ -125,23 +144,12 @@ func TestDialogEndsWithItsNode(t *testing.T) {
 						old := c.questions(s, "extension_ui_request")
 						require.Len(t, old, 1)
 						require.Empty(t, c.Events(s, "dialog_resolved"))
-						switch how {
-						case "lost":
-							w.lose("b")
-						case "drained":
+						end := a.end
+						if how == "drained" {
 							b.member.Drain()
 							b.daemon.Stop(Stop{})
-						case "fenced":
-							b.way.Cut(clustertest.Gone)
-							w.reach("b", nil)
-							other := through(a, "client-two", "")
-							require.True(t, other.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
-							b.way.Cut(clustertest.Whole)
-							defer func() {
-								require.NoError(t, other.leave())
-								a.end()
-								b.end()
-							}()
+						} else {
+							end = takenOver(w, a, b, s, how)
 						}
 						c.pass(20 * time.Second)
 						if seq != "" {
@@ -161,9 +169,7 @@ func TestDialogEndsWithItsNode(t *testing.T) {
 						v := c.wait(old[0])
 						assert.Equal(t, "dialog_over lost", code(v)+" "+v.Get("data.outcome").Str, v.Raw)
 						require.NoError(t, c.leave())
-						if how != "fenced" {
-							a.end()
-						}
+						end()
 					})
 				})
 			}
@@ -198,20 +204,7 @@ func TestApprovalEndsWithItsNode(t *testing.T) {
 						c.pass(time.Second)
 						old := c.questions(s, by[1])
 						require.Len(t, old, 1, c.Kinds(s))
-						if how == "lost" {
-							w.lose("b")
-						} else {
-							b.way.Cut(clustertest.Gone)
-							w.reach("b", nil)
-							other := through(a, "client-two", "")
-							require.True(t, other.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
-							b.way.Cut(clustertest.Whole)
-							defer func() {
-								require.NoError(t, other.leave())
-								a.end()
-								b.end()
-							}()
-						}
+						end := takenOver(w, a, b, s, how)
 						c.pass(20 * time.Second)
 						if seq != "" {
 							require.True(t, c.Call(t, `{"type":"attach"`+at(s)+`}`).Get("success").Bool())
@@ -221,9 +214,7 @@ func TestApprovalEndsWithItsNode(t *testing.T) {
 						assert.Equal(t, old[0], over[0].Get("id").Str)
 						assert.Equal(t, old, c.questions(s, by[1]), "it is not asked again")
 						require.NoError(t, c.leave())
-						if how == "lost" {
-							a.end()
-						}
+						end()
 					})
 				})
 			}
