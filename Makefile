@@ -59,7 +59,7 @@ CHAOS_SEEDS ?= 600
 KILL_CYCLES ?= 200
 CHAOS_FIRST ?= 1
 chaos: ## faults by seed (SEED= for one): actors on a simulated disk, kill loops of the binary
-	go test -count=1 -timeout 60m ./actors -run '^TestChaos$$' -chaos.seeds=$(CHAOS_SEEDS) -chaos.first=$(CHAOS_FIRST) $(if $(filter-out 0,$(SEED)),-chaos.seed=$(SEED))
+	go test -count=1 -timeout 60m ./actors/scenario/chaos -run '^TestChaos$$' -chaos.seeds=$(CHAOS_SEEDS) -chaos.first=$(CHAOS_FIRST) $(if $(filter-out 0,$(SEED)),-chaos.seed=$(SEED))
 	go test -count=1 -timeout 60m ./e2e -run '^TestKill' -kill.cycles=$(KILL_CYCLES) -kill.first=$(CHAOS_FIRST) $(if $(filter-out 0,$(SEED)),-kill.seed=$(SEED))
 
 chaos-long: ## the same, 20,000 seeds and 5,000 kill cycles
@@ -71,7 +71,8 @@ cluster: ## several machines in less than five minutes: 20,000 seeds in fake tim
 	$(CLUSTER) -v -chaos.seed=$(if $(filter-out 0,$(SEED)),$(SEED),1); real=$$?; wait $$pure && exit $$real
 
 cluster-long: ## the same at night: every case, 20 seeds
-	go test -count=1 -timeout 60m ./actors -run '^(TestMoved|TestRelayCut)$$' -relay.moves=1000 -relay.cuts
+	go test -count=1 -timeout 60m ./actors/scenario/moves -run '^TestMoved$$' -moves=1000
+	go test -count=1 -timeout 60m ./actors/scenario/relay -run '^TestRelayCut$$' -relay.cuts
 	for seed in $$(seq 1 20); do $(CLUSTER) -v -chaos.seed=$$seed -chaos.long || exit 1; done
 
 mutants: ## bugs made on purpose, one at a time: the tests must notice each

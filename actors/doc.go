@@ -39,4 +39,10 @@
 //	results    worker → session    worker.StreamParts, core.ToolDone, …
 //	output     any → writer        link.Records
 //	household                      link.SpawnSession, link.SessionSpawned, link.Closing, link.Closed
+//
+// # Tests
+//
+// Tests of the whole daemon are in packages below scenario, by subject. They run it in fake time by
+// packages scenario/harness (one daemon) and scenario/nodetest (nodes of a cluster), with the models,
+// tools and disks of package actortest.
 package actors

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -15,6 +16,7 @@ import (
 // Watch sees what happens in an actor system beside the point: messages to
 // actors that are gone, and crashes.
 type Watch struct {
+	system  *actor.ActorSystem
 	mu      sync.Mutex
 	history *history.History
 	letters []string
@@ -26,6 +28,7 @@ func NewWatch(h *history.History) *Watch { return &Watch{history: h, crashes: ma
 
 // Observe attaches it: it is a Config.Observe.
 func (w *Watch) Observe(sys *actor.ActorSystem) {
+	w.system = sys
 	sys.EventStream.Subscribe(func(ev any) {
 		switch ev := ev.(type) {
 		case *actor.DeadLetterEvent:
@@ -118,4 +121,26 @@ func (w *Watch) Uninvited() (list []string) {
 		}
 	}
 	return list
+}
+
+// Actors returns the number of actors in the system.
+func (w *Watch) Actors() (n int) {
+	for _, shard := range w.system.ProcessRegistry.LocalPIDs.LocalPIDs {
+		n += shard.Count()
+	}
+	return n
+}
+
+// SendToParent sends a message to the parent of the actor whose id ends with child.
+func (w *Watch) SendToParent(t testing.TB, child string, message any) {
+	t.Helper()
+	for _, shard := range w.system.ProcessRegistry.LocalPIDs.LocalPIDs {
+		for _, id := range shard.Keys() {
+			if parent, is := strings.CutSuffix(id, child); is {
+				w.system.Root.Send(w.system.NewLocalPID(parent), message)
+				return
+			}
+		}
+	}
+	t.Fatalf("no actor has an id that ends with %q", child)
 }

@@ -117,8 +117,11 @@ var rules = []rule{
 		[]string{"os/exec", "github.com/asynkron/..."},
 		"who comes from outside becomes a connection, and sees nothing behind it"},
 	{"troupe/actors", []string{"troupe/protocol", "troupe/actors/...", "troupe/providers", "troupe/tools", "troupe/store", "troupe/store/..."},
-		[]string{"os/exec", "net/http"},
+		[]string{"os/exec", "net/http", "troupe/actors/scenario/..."},
 		"actors join the rooms, see providers only through the contract, and start processes only through tools"},
+	{"troupe/actors/scenario/...", []string{"troupe/protocol", "troupe/protocol/...", "troupe/actors", "troupe/actors/...", "troupe/providers", "troupe/tools", "troupe/store", "troupe/store/..."},
+		[]string{"os/exec", "net/http", "github.com/asynkron/..."},
+		"tests of the whole daemon import the packages that it is made of, and reach actors through package actortest"},
 	{"troupe/actors/cluster", nil, []string{"os", "os/exec", "net/...", "github.com/..."},
 		"the log of a session that moves knows no engine, no file and no session"},
 	{"troupe/actors/cluster/peer", []string{"troupe/actors/cluster"}, []string{"os/exec", "net/http"},
@@ -173,7 +176,6 @@ var unlinked = []struct{ path, why string }{
 // inTests says what the tests of a package may import besides.
 var inTests = map[string][]string{
 	"troupe/actors/core":             {"troupe/protocol/pi"}, // its stories have commands as clients write them
-	"troupe/actors":                  {"troupe/protocol/pi"},
 	"troupe/actors/conn":             {"troupe/protocol/pi"},
 	"troupe/store/export":            {"troupe/e2e/browser"},                     // its pages are looked at in one
 	"troupe/tools/extension/prelude": {"troupe/tools", "troupe/tools/extension"}, // its modules are tried in the engine

@@ -22,7 +22,7 @@ var hot = []struct{ pkg, bench, times string }{
 	{"./protocol", "^Benchmark(DecodeRecord|ArgsFeed)", "0.2s"},
 	{"./protocol/pi", "^Benchmark(Encode|Decode|Frame|Response)", "0.2s"},
 	{"./actors/core", "^BenchmarkStep", "0.2s"},
-	{"./actors", "^BenchmarkDaemon", "0.2s"},
+	{"./actors/scenario/flow", "^BenchmarkDaemon", "0.2s"},
 	{"./store", "^Benchmark(Append|Context2k)", "0.2s"},
 	{"./providers/auth", "^BenchmarkSign", "0.2s"},
 	{"./providers/wire", "^BenchmarkEventReader", "0.2s"},

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -92,14 +94,32 @@ func baseline(chosen []mutant, limit time.Duration) error {
 	return nil
 }
 
-// goTest runs a mutant's tests until the first failure.
+// goTest runs a mutant's tests until one fails, in whichever package.
 func goTest(tree string, m mutant, limit time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	out := &output{failed: cancel}
 	args := append([]string{"test", "-count=1", "-failfast", "-vet=off", fmt.Sprintf("-timeout=%s", limit)}, m.test...)
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.WaitDelay = tree, time.Second
-	return cmd.CombinedOutput()
+	cmd.Dir, cmd.WaitDelay, cmd.Stdout, cmd.Stderr = tree, time.Second, out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // tests of other packages end with it
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	err := cmd.Run()
+	return out.Bytes(), err
+}
+
+// output collects the output of go test and calls failed when a package has failed.
+type output struct {
+	bytes.Buffer
+	failed func()
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Buffer.Write(p)
+	if bytes.Contains(o.Bytes(), []byte("\nFAIL\t")) {
+		o.failed()
+	}
+	return n, err
 }
 
 type result struct {

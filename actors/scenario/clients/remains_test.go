@@ -1,0 +1,49 @@
+package clients
+
+import (
+	"io"
+	"runtime"
+	"testing"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors/scenario/harness"
+)
+
+// piped is a client that says nothing.
+type piped struct {
+	io.Reader
+	io.Writer
+}
+
+func (*piped) Close() error { return nil }
+
+func (*piped) String() string { return "piped" }
+
+// TestNothingIsLeftOfAConnection: a daemon to which clients come for years keeps nothing of
+// those that have gone.
+func TestNothingIsLeftOfAConnection(t *testing.T) {
+	harness.Bubble(t, func(t *testing.T) {
+		a := harness.Start(t)
+		come := func() weak.Pointer[piped] {
+			in, said := io.Pipe()
+			client := &piped{in, io.Discard}
+			connection := a.Daemon.Connect(a.Config.Conn, client)
+			_, err := io.WriteString(said, `{"id":"1","type":"hello"}`+"\n")
+			require.NoError(t, err)
+			require.NoError(t, said.Close())
+			require.NoError(t, connection.Wait())
+			return weak.Make(client)
+		}
+		gone := come()
+		for range 3 { // an actor keeps the last message that it has had, and with it who has sent it
+			come()
+		}
+		a.Settle()
+		runtime.GC()
+		runtime.GC() // what has a cleanup takes two
+		require.Nil(t, gone.Value())
+		a.End()
+	})
+}

@@ -1,0 +1,10 @@
+// Package durability tests the daemon in fake time: what is on the disk after failed writes, crashes and parking.
+package durability
+
+import (
+	"testing"
+
+	"troupe/actors/scenario/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }

@@ -1,0 +1,75 @@
+package failover
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/actors"
+	"troupe/actors/actortest"
+	"troupe/actors/cluster/clustertest"
+	"troupe/actors/scenario/harness"
+	"troupe/actors/scenario/nodetest"
+	"troupe/actors/session"
+)
+
+// TestNotTakenIn: a file that the cluster cannot open is left as it is, for pi and for the cluster once its directory is there.
+func TestNotTakenIn(t *testing.T) {
+	nodetest.One(t, func(t *testing.T, a *nodetest.Node) {
+		file := []byte(`{"type":"session","version":3,"id":"0198c0de-0000-7000-8000-000000000001","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/not/there"}` + "\n")
+		require.NoError(t, a.Disk.Mem().MkdirAll("/sessions"))
+		a.Disk.Mem().WriteFile("/sessions/x.jsonl", file)
+		for range 2 {
+			v := a.Call(t, `{"type":"open_session","sessionPath":"/sessions/x.jsonl"}`)
+			assert.Equal(t, "cwd_missing", harness.Code(v), v.Raw)
+		}
+		s := a.Open()
+		v := a.Call(t, `{"type":"switch_session","sessionPath":"/sessions/x.jsonl"`+harness.At(s)+`}`)
+		assert.Equal(t, "cwd_missing", harness.Code(v), v.Raw)
+		assert.Equal(t, string(file), string(a.Disk.Mem().ReadFile("/sessions/x.jsonl")))
+		v = a.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":"/sessions/x.jsonl","cwd":%q}`, harness.EmptyDir))
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		assert.Equal(t, "0198c0de-0000-7000-8000-000000000001", v.Get("data.sessionId").Str)
+	})
+}
+
+// TestTakenIn: a file that pi has written goes on in the cluster, whole, and cannot be opened again
+// without it; what is exported is what the log has.
+func TestTakenIn(t *testing.T) {
+	harness.Bubble(t, func(t *testing.T) {
+		alone := harness.Start(t)
+		s := alone.Open()
+		alone.Run(s, "~a~ one")
+		path := alone.Call(t, `{"type":"get_state"`+harness.At(s)+`}`).Get("data.sessionFile").Str
+		alone.End()
+		was := alone.Disk.Mem().ReadFile(path)
+
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a, b := nodetest.Start(t, engine, h, "a"), nodetest.Start(t, engine, h, "b")
+		require.NoError(t, a.Disk.Mem().MkdirAll("/sessions"))
+		a.Disk.Mem().WriteFile(path, was)
+		open := fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, path)
+		v := a.Call(t, open)
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		id := v.Get("data.state.sessionId").Str
+		assert.Equal(t, string(was), a.Log(id)[:len(was)])
+		handle := v.Get("data.sessionId").Str
+		assert.Equal(t, id, handle, "as it is called on every node")
+		a.Run(handle, "~b~ two")
+		a.CheckCopy(id)
+		assert.Equal(t, "session_moved", harness.Code(a.Call(t, open)))
+		a.Call(t, `{"type":"close_session"`+harness.At(handle)+`}`)
+		b.Take(id)
+		assert.EqualValues(t, 4, b.Call(t, `{"type":"get_state"`+harness.At(id)+`}`).Get("data.messageCount").Int())
+		require.NoError(t, session.Export(t.Context(), b.Engine, b.Disk.FS(), id, nodetest.CopiesDir+"/export.jsonl"))
+		assert.Equal(t, b.Log(id), string(b.Disk.Mem().ReadFile(nodetest.CopiesDir+"/export.jsonl")))
+		a.End()
+		b.End()
+
+		again := harness.Start(t, func(c *actors.Config) { c.Sessions.FS = a.Disk.FS() })
+		assert.Equal(t, "session_moved", harness.Code(again.Call(t, open)))
+		again.End()
+	})
+}

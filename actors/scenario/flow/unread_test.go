@@ -1,0 +1,316 @@
+package flow
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/actors"
+	"troupe/actors/actortest"
+	"troupe/actors/scenario/harness"
+)
+
+// longest is what one step of a session can have to say: the end of a run
+// repeats its last message twice, and two slow queries may be under way.
+func longest(b *harness.Client) (bytes int) {
+	for _, l := range b.Lines() {
+		bytes = max(bytes, len(l))
+	}
+	return 5 * bytes
+}
+
+func inMode(name string, limit int) func(*actors.Config) {
+	return func(c *actors.Config) {
+		c.Conn.MaxOutput = limit
+		c.Conn.MultiSession = strings.HasPrefix(name, "multi")
+	}
+}
+
+// TestUnread: whatever a client asks for and does not read, what is unwritten
+// stays within the window, in every mode. When it reads again everything is
+// answered, and nothing is owed to the window in the end.
+func TestUnread(t *testing.T) {
+	const limit = 256 << 10
+	floods := map[string]func(b *harness.Client, s string, i int){
+		"small answers": func(b *harness.Client, s string, _ int) { b.Send(`{"type":"get_state"` + harness.At(s) + `}`) },
+		"models": func(b *harness.Client, s string, _ int) {
+			b.Send(`{"type":"get_available_models"` + harness.At(s) + `}`)
+		},
+		"messages":   func(b *harness.Client, s string, _ int) { b.Send(`{"type":"get_messages"` + harness.At(s) + `}`) },
+		"the router": func(b *harness.Client, _ string, _ int) { b.Send(`{"type":"get_protocol_info"}`) },
+		"lists":      func(b *harness.Client, _ string, _ int) { b.Send(`{"type":"list_open_sessions"}`) },
+		"errors": func(b *harness.Client, s string, i int) {
+			b.Send(fmt.Sprintf(`{"type":"no_such_%d"%s}`, i, harness.At(s)))
+		},
+		"garbage":           func(b *harness.Client, _ string, _ int) { b.Line(`{`) },
+		"slow queries":      func(b *harness.Client, s string, _ int) { b.Send(`{"type":"list_sessions"` + harness.At(s) + `}`) },
+		"commands of a run": func(b *harness.Client, s string, i int) { b.Say(s, "prompt", fmt.Sprintf("~a~%d parts=50", i)) },
+		"large lines": func(b *harness.Client, s string, i int) {
+			b.Say(s, "steer", fmt.Sprint("~a~", i, strings.Repeat(" word", 5000)))
+		},
+		"bash": func(b *harness.Client, s string, i int) {
+			b.Send(fmt.Sprintf(`{"type":"bash","command":"~a~ b%d"%s}`, i, harness.At(s)))
+		},
+	}
+	fewer := map[string]int{"large lines": 40, "messages": 150, "slow queries": 150} // which fill several windows, too
+	for mode, session := range modes {
+		for what, flood := range floods {
+			t.Run(mode+", "+what, func(t *testing.T) {
+				harness.Bubble(t, func(t *testing.T) {
+					b := harness.Start(t, inMode(mode, limit))
+					s := session(b)
+					for i := range 3 {
+						b.Run(s, fmt.Sprint("~a~ ", i, strings.Repeat(" word", 2000)))
+					}
+					b.Window.Peak()
+					b.Stop()
+					for i := range cmp.Or(fewer[what], 500) {
+						flood(b, s, i)
+					}
+					b.Advance(time.Hour)
+					in, out := b.Window.Balance()
+					most := b.Window.Peak()
+					b.Go()
+					b.Advance(time.Hour)
+					assert.Empty(t, b.Unanswered())
+					assert.LessOrEqual(t, most, limit+longest(b), "unwritten")
+					assert.LessOrEqual(t, in+out, limit+longest(b), "under way")
+					in, out = b.Window.Balance()
+					assert.Zero(t, in, "of lines")
+					assert.Zero(t, out, "of records")
+					assert.True(t, b.Call(t, `{"type":"abort"`+harness.At(s)+`}`).Get("success").Bool())
+					b.End()
+					b.Judge(actortest.Options{})
+				})
+			})
+		}
+	}
+}
+
+// TestUnreadRun: a run that nobody reads stops, whatever was asked in the
+// meantime and whoever answers it, and goes on when somebody reads.
+func TestUnreadRun(t *testing.T) {
+	const limit = 64 << 10
+	for mode, session := range modes {
+		for _, meanwhile := range []string{"", `{"type":"no_such_command"}`, `{"type":"get_protocol_info"}`, `{"type":"hello"}`, `{"type":"get_state"%s}`, `{`} {
+			t.Run(mode+meanwhile, func(t *testing.T) {
+				harness.Bubble(t, func(t *testing.T) {
+					b := harness.Start(t, inMode(mode, limit))
+					s := session(b)
+					b.Stop()
+					b.Say(s, "prompt", "~a~ parts=4000 rounds=1 calls=3")
+					b.Advance(time.Minute)
+					for range 20 {
+						if strings.Contains(meanwhile, "%s") {
+							b.Line(fmt.Sprintf(meanwhile, harness.At(s)))
+						} else if meanwhile != "" {
+							b.Line(meanwhile)
+						}
+					}
+					b.Advance(time.Hour)
+					assert.Empty(t, b.Events(s, "agent_settled"))
+					b.Go()
+					b.Advance(time.Hour)
+					require.Len(t, b.Events(s, "agent_settled"), 1)
+					b.Check()
+				})
+			})
+		}
+	}
+}
+
+// TestUnreadCalls: an answer of a model with many tool calls is shown no faster
+// than it is read: an abort and another session wait for a window, not for what
+// the model has still to say.
+func TestUnreadCalls(t *testing.T) {
+	harness.Bubble(t, func(t *testing.T) {
+		const limit = 256 << 10
+		b := harness.Start(t, func(c *actors.Config) { c.Conn.MaxOutput = limit })
+		b.Stop()
+		b.Say("", "prompt", "~a~ rounds=1 calls=100 "+strings.Repeat("word ", 2000)) // each call's arguments repeat it
+		b.Advance(time.Minute)
+		largest := 0
+		abort := b.Send(`{"type":"abort"}`)
+		opened := b.Send(`{"type":"open_session"}`)
+		b.Advance(time.Minute)
+		_, out := b.Window.Balance()
+		read := len(b.Lines())
+		b.Go()
+		b.Advance(time.Minute)
+		bytes, found := 0, 0
+		for _, l := range b.Lines()[read:] {
+			largest, bytes = max(largest, len(l)), bytes+len(l)
+			if id := gjson.Get(l, "id").Str; id == abort || id == opened {
+				if found++; found == 2 {
+					break
+				}
+			}
+		}
+		assert.Equal(t, 2, found)
+		assert.Less(t, out, limit/2+3*largest)
+		assert.Less(t, bytes, limit+6*largest, "read before the answers")
+		b.Check()
+	})
+}
+
+// TestUnreadAnswersAreOfTheirTime: a question that has to wait is answered with
+// what was true when it was asked: not with what came after it, and from its own
+// session, if that was replaced.
+func TestUnreadAnswersAreOfTheirTime(t *testing.T) {
+	for mode, session := range modes {
+		t.Run(mode, func(t *testing.T) {
+			harness.Bubble(t, func(t *testing.T) {
+				b := harness.Start(t, inMode(mode, 256<<10))
+				s := session(b)
+				for i := range 3 {
+					b.Run(s, fmt.Sprint("~a~ ", i, strings.Repeat(" word", 4000)))
+				}
+				queries := []string{"get_entries", "get_tree", "get_session_tree", "get_messages", "get_fork_messages", "get_last_assistant_text"}
+				before := map[string]string{}
+				for _, q := range queries {
+					before[q] = b.Call(t, `{"type":"`+q+`"`+harness.At(s)+`}`).Get("data").Raw
+				}
+				b.Stop()
+				ids := map[string]string{}
+				for range 4 {
+					for _, q := range queries {
+						ids[b.Send(`{"type":"`+q+`"`+harness.At(s)+`}`)] = q
+					}
+				}
+				b.Send(`{"type":"set_session_name","name":"later"` + harness.At(s) + `}`)
+				b.Say(s, "prompt", "~a~ later")
+				b.Advance(time.Minute)
+				b.Send(`{"type":"abort"` + harness.At(s) + `}`)
+				b.Send(`{"type":"new_session"` + harness.At(s) + `}`)
+				b.Advance(time.Minute)
+				b.Go()
+				b.Advance(time.Hour)
+				for id, q := range ids {
+					assert.Equal(t, before[q], b.Answer(t, id).Get("data").Raw, q)
+				}
+				b.Check()
+			})
+		})
+	}
+}
+
+// TestUnreadAnswersAndACrash: a log that was left while answers were still to be
+// read from it is closed when the session crashes: another may open its file.
+func TestUnreadAnswersAndACrash(t *testing.T) {
+	harness.Bubble(t, func(t *testing.T) {
+		b := harness.Start(t, harness.Faults(`Panic s1 StartBash`), func(c *actors.Config) { c.Conn.MaxOutput = 64 << 10 })
+		s := b.Open()
+		for i := range 3 {
+			b.Run(s, fmt.Sprint("~a~ ", i, strings.Repeat(" word", 4000)))
+		}
+		var path string
+		for path = range b.Disk.Files() {
+		}
+		b.Stop()
+		for range 10 {
+			b.Send(`{"type":"get_messages"` + harness.At(s) + `}`)
+		}
+		b.Send(`{"type":"new_session"` + harness.At(s) + `}`)
+		b.Advance(time.Minute)
+		b.Send(`{"type":"bash","command":"x"` + harness.At(s) + `}`)
+		b.Advance(time.Minute)
+		b.Go()
+		b.Advance(time.Minute)
+		require.NotZero(t, b.Crashes(s))
+		v := b.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, path))
+		assert.True(t, v.Get("success").Bool(), v.Raw)
+		b.End()
+	})
+}
+
+// TestUnreadAtRandom: many clients' habits at once.
+func TestUnreadAtRandom(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			harness.Bubble(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 1))
+				names := []string{"default", "multi-session", "multi-session, hello"}
+				mode := names[rng.IntN(len(names))]
+				limit := 16 << 10 << rng.IntN(6)
+				b := harness.Start(t, inMode(mode, limit))
+				sessions := []string{modes[mode](b)}
+				for range rng.IntN(3) {
+					sessions = append(sessions, b.Open())
+				}
+				for range 60 {
+					s := sessions[rng.IntN(len(sessions))]
+					switch rng.IntN(9) {
+					case 0, 1:
+						b.Say(s, "prompt", fmt.Sprintf("~%s~ parts=%d rounds=%d calls=%d", s, rng.IntN(300), rng.IntN(2), 1+rng.IntN(3)))
+					case 2:
+						b.Say(s, "steer", "~"+s+"~"+strings.Repeat(" word", rng.IntN(3000)))
+					case 3:
+						b.Stop()
+					case 4:
+						b.Go()
+					case 5:
+						b.Crawl(time.Millisecond)
+					case 6:
+						b.Send(`{"type":"` + []string{"get_messages", "get_entries", "get_state", "abort", "get_tree"}[rng.IntN(5)] + `"` + harness.At(s) + `}`)
+					case 7:
+						b.Send(`{"type":"list_open_sessions"}`)
+					case 8:
+						b.Advance(time.Duration(rng.IntN(5000)) * time.Millisecond)
+					}
+				}
+				b.Go()
+				b.Advance(time.Hour)
+				assert.Empty(t, b.Unanswered())
+				in, out := b.Window.Balance()
+				assert.Zero(t, in)
+				assert.Zero(t, out)
+				assert.LessOrEqual(t, b.Window.Peak(), limit+longest(b)*len(sessions))
+				b.End()
+				b.Judge(actortest.Options{})
+			})
+		})
+	}
+}
+
+// TestClosedLeavesNothing: a session that is closed is not kept by anybody.
+func TestClosedLeavesNothing(t *testing.T) {
+	harness.Bubble(t, func(t *testing.T) {
+		b := harness.Start(t)
+		gone := new(atomic.Int32)
+		b.Config.Sessions.Forgotten = func() { gone.Add(1) }
+		const n = 20
+		for i := range n {
+			s := b.Open()
+			b.Run(s, fmt.Sprintf("~%s~ hello", s))
+			b.Send(fmt.Sprintf(`{"type":"get_messages"%s}`, harness.At(s)))
+			b.Send(fmt.Sprintf(`{"type":"close_session","sessionId":%q,"mode":%q}`, s, []string{"abort", "drain"}[i%2]))
+			b.Advance(time.Minute)
+		}
+		for range 5 {
+			runtime.GC()
+			b.Advance(time.Second)
+		}
+		assert.GreaterOrEqual(t, int(gone.Load()), n-2, "the last ones may still be in somebody's hands")
+		b.Check()
+	})
+}
+
+// modes are the ways in which a client can use its sessions.
+var modes = map[string]func(*harness.Client) string{
+	"default":       func(*harness.Client) string { return "" },
+	"opened":        (*harness.Client).Open,
+	"multi-session": (*harness.Client).Open,
+	"multi-session, hello": func(b *harness.Client) string {
+		b.Call(b.T, `{"type":"hello","features":["deltaUpdates"]}`)
+		return b.Open()
+	},
+}
