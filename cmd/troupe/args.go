@@ -77,6 +77,9 @@ type flag struct {
 	set   func(v string) error
 }
 
+// unusedFlags is the heading of the flags that only pi's terminal interface needs.
+const unusedFlags = "Accepted for compatibility with pi, without effect"
+
 // section is a heading of the help text.
 type section struct {
 	title string
@@ -153,71 +156,71 @@ func (o *options) sections() []section { return append(o.ofAgents(), o.ofDaemon(
 func (o *options) ofAgents() []section {
 	return []section{
 		{"Mode", []flag{
-			{"--mode", "MODE", "rpc: commands on stdin, answers and events on stdout. text, json: run the messages of the command line, print the last answer or every event.", oneOf(&o.mode, "rpc", "text", "json")},
-			{"-p, --print", "", "Print the last answer and end: --mode text, unless a mode is given.", be(&o.print, true)},
-			{"--export", "FILE", "Write a session file as HTML, to the name that follows or one in this directory.", set(&o.export)},
-			{"--list-models", "", "Print the models there are credentials for; an argument filters them.", be(&o.listModels, true)},
+			{"--mode", "MODE", "rpc reads commands on stdin and writes responses and events to stdout. text and json run the prompts of the command line and print the last answer or every event.", oneOf(&o.mode, "rpc", "text", "json")},
+			{"-p, --print", "", "Print the last answer and exit: --mode text, unless a mode is given.", be(&o.print, true)},
+			{"--export", "FILE", "Write a session file as one HTML page. An argument names the page; by default it is in this directory.", set(&o.export)},
+			{"--list-models", "", "List the models that have credentials; an argument filters the list.", be(&o.listModels, true)},
 			{"-v, --version", "", "Print the version.", be(&o.version, true)},
-			{"-h, --help", "", "Print this text.", be(&o.help, true)},
-			{"--pprof", "DIR", "Write profiles of CPU and memory there at the end.", set(&o.pprof)},
+			{"-h, --help", "", "Print this help.", be(&o.help, true)},
+			{"--pprof", "DIR", "Write CPU and memory profiles to this directory on exit.", set(&o.pprof)},
 			{"--verbose", "", "Log more to stderr.", be(&o.verbose, true)},
 		}},
 		{"Model", []flag{
-			{"--provider", "NAME", "The model's provider.", set(&o.provider)},
-			{"--model", "PATTERN", "The model: id, provider/id or part of a name, with :thinking behind it if wanted.", set(&o.model)},
-			{"--models", "LIST", "What cycle_model cycles through: patterns and globs, each with :thinking if wanted.", list(&o.models)},
-			{"--thinking", "LEVEL", "off, minimal, low, medium, high, xhigh or max; clamped to the model.", set(&o.thinking)},
-			{"--api-key", "KEY", "The key for the chosen model's provider, for this run.", set(&o.apiKey)},
+			{"--provider", "NAME", "The provider of the model.", set(&o.provider)},
+			{"--model", "PATTERN", "The model: an id, provider/id or part of a name. A suffix such as :high sets the thinking level.", set(&o.model)},
+			{"--models", "LIST", "The models that cycle_model cycles through: patterns or globs, each with an optional thinking level.", list(&o.models)},
+			{"--thinking", "LEVEL", "The thinking level: off, minimal, low, medium, high, xhigh or max; limited to the levels of the model.", set(&o.thinking)},
+			{"--api-key", "KEY", "The API key for the provider of the chosen model, for this run only.", set(&o.apiKey)},
 		}},
 		{"Session", []flag{
-			{"--session", "PATH|ID", "Open a session file, or the one whose id begins so.", set(&o.session)},
-			{"-c, --continue", "", "Open the newest session of the working directory.", be(&o.cont, true)},
-			{"-r, --resume", "", "Choose a session of the working directory, at a terminal.", be(&o.resume, true)},
-			{"--fork", "PATH|ID", "Begin a session with a copy of another one's branch.", set(&o.fork)},
-			{"--session-id", "ID", "The id of the new session; opens it if it exists. Of two processes that begin it, the second is refused.", set(&o.sessionID)},
-			{"--session-dir", "DIR", "Where session files are.", set(&o.sessionDir)},
-			{"--no-session", "", "Keep the session in memory.", be(&o.noSession, true)},
-			{"-n, --name", "NAME", "The session's display name.", set(&o.name)},
+			{"--session", "PATH|ID", "Open a session by the path of its file or by the first characters of its id.", set(&o.session)},
+			{"-c, --continue", "", "Continue the newest session of the working directory.", be(&o.cont, true)},
+			{"-r, --resume", "", "Choose a session of the working directory from a list; needs a terminal.", be(&o.resume, true)},
+			{"--fork", "PATH|ID", "Start a new session with a copy of the current branch of another session.", set(&o.fork)},
+			{"--session-id", "ID", "The id of the session: it is opened if it exists, otherwise created. If two processes create it at once, the second one fails.", set(&o.sessionID)},
+			{"--session-dir", "DIR", "The directory of session files.", set(&o.sessionDir)},
+			{"--no-session", "", "Keep the session in memory only.", be(&o.noSession, true)},
+			{"-n, --name", "NAME", "The display name of the session.", set(&o.name)},
 			{"--cwd", "DIR", "The working directory.", set(&o.cwd)},
-			{"--agent-dir", "DIR", "pi's agent directory; default TROUPE_AGENT_DIR, PI_CODING_AGENT_DIR, ~/.pi/agent.", set(&o.agentDir)},
-			{"--durability", "MODE", "process: what was acknowledged survives the process (default). sync: and the machine.", oneOf(&o.durability, "process", "sync")},
+			{"--agent-dir", "DIR", "The agent directory, shared with pi. Default: TROUPE_AGENT_DIR, then PI_CODING_AGENT_DIR, then ~/.pi/agent.", set(&o.agentDir)},
+			{"--durability", "MODE", "process (default): acknowledged data survives a crash of troupe. sync: also a power failure, by fsync.", oneOf(&o.durability, "process", "sync")},
 		}},
 		{"Context and tools", []flag{
 			{"--system-prompt", "TEXT|FILE", "Replace the built-in system prompt.", set(&o.systemPrompt)},
-			{"--append-system-prompt", "TEXT|FILE", "Add to the system prompt. May be repeated.", more(&o.appendSystemPrompt)},
-			{"-nbt, --no-builtin-tools", "", "No tools but those of extensions, and of --tools.", be(&o.noBuiltinTools, true)},
-			{"-nc, --no-context-files", "", "Read no AGENTS.md or CLAUDE.md.", be(&o.noContext, true)},
-			{"-t, --tools", "LIST", "The active tools: read, bash, edit, write, grep, find, ls, and what extensions have.", func(v string) error {
+			{"--append-system-prompt", "TEXT|FILE", "Append to the system prompt. May be repeated.", more(&o.appendSystemPrompt)},
+			{"-nbt, --no-builtin-tools", "", "Start without built-in tools; those of extensions and of --tools stay.", be(&o.noBuiltinTools, true)},
+			{"-nc, --no-context-files", "", "Do not load AGENTS.md and CLAUDE.md.", be(&o.noContext, true)},
+			{"-t, --tools", "LIST", "The active tools: read, bash, edit, write, grep, find, ls, and those of extensions.", func(v string) error {
 				o.tools = append([]string{}, o.tools...) // an empty list is no tool at all
 				return list(&o.tools)(v)
 			}},
-			{"-nt, --no-tools", "", "No tools, or only those of --tools.", be(&o.noTools, true)},
-			{"-xt, --exclude-tools", "LIST", "Without these tools.", list(&o.excludeTools)},
-			{"--confirm", "LIST", "Ask the client before a call of these tools: extension_ui_request, method confirm.", list(&o.confirm)},
-			{"--permission-mode", "MODE", "What happens to tool calls of which no rule of permissions.json says anything: auto, they run (default); edits, reading and editing in the working directory run, the rest asks; ask, reading runs, the rest asks; readonly, reading runs, the rest is refused.", oneOf(&o.permission, "auto", "edits", "ask", "readonly")},
-			{"--approval-timeout", "TIME", "How long an approval waits for an answer, as 30s or 1h; then the call does not run. By default for ever.", func(v string) (err error) {
+			{"-nt, --no-tools", "", "Start without tools, or only with those of --tools.", be(&o.noTools, true)},
+			{"-xt, --exclude-tools", "LIST", "Leave out these tools.", list(&o.excludeTools)},
+			{"--confirm", "LIST", "Ask the client to confirm each call of these tools, by extension_ui_request with the method confirm.", list(&o.confirm)},
+			{"--permission-mode", "MODE", "What happens to tool calls that no rule of permissions.json covers. auto (default): all run. edits: reading, and editing in the working directory, run; the rest asks. ask: reading runs, the rest asks. readonly: reading runs, the rest is refused.", oneOf(&o.permission, "auto", "edits", "ask", "readonly")},
+			{"--approval-timeout", "TIME", "How long an approval waits for an answer, such as 30s or 1h, before the call is refused. Default: no limit.", func(v string) (err error) {
 				o.approvals, err = time.ParseDuration(v)
 				if err == nil && o.approvals < time.Millisecond {
 					err = errors.New("want a time above zero")
 				}
 				return err
 			}},
-			{"--unattended", "MODE", "What becomes of a question where nobody is attached who can answer, in a session that goes on without clients: wait for somebody (default), or deny, which is no at once. In others it is no.", oneOf(&o.unattended, "wait", "deny")},
-			{"--sandbox", "MODE", "Where programs that sessions start may write, and the tools that write: off, everywhere (default); workspace, in the working directory and directories for temporary files; readonly, nowhere. Linux.", func(v string) (err error) {
+			{"--unattended", "MODE", "What to do with an approval when no client can answer, in retained sessions: wait (default) or deny. Other sessions always deny.", oneOf(&o.unattended, "wait", "deny")},
+			{"--sandbox", "MODE", "Where tools and the programs they start may write. off (default): everywhere. workspace: in the working directory and in directories for temporary files. readonly: nowhere. Linux only.", func(v string) (err error) {
 				o.sandbox.Files, err = tools.ParseSandbox(v)
 				return err
 			}},
-			{"--sandbox-network", "MODE", "off: programs that sessions start have no network. on is the default. Linux.", func(v string) error {
+			{"--sandbox-network", "MODE", "off: programs that sessions start have no network. Default: on. Linux only.", func(v string) error {
 				o.sandbox.NoNetwork = v == "off"
 				return oneOf(new(string), "on", "off")(v)
 			}},
-			{"--budget", "LIST", "What a session may use up: cost=2.5,wall=30m,tokens=2M,input=…,output=…,tools=500,subagents=20, and warn=0.7, the part of it from which a client is warned; none is no limit.", o.limit},
+			{"--budget", "LIST", "The limits of a session: cost=2.5,wall=30m,tokens=2M,input=…,output=…,tools=500,subagents=20. warn=0.7 sets the fraction at which clients are warned. none removes all limits.", o.limit},
 			{"--skill", "PATH", "Load a skill file or directory. May be repeated.", more(&o.skills)},
-			{"-ns, --no-skills", "", "Load no skills but those of --skill.", be(&o.noSkills, true)},
+			{"-ns, --no-skills", "", "Load only the skills of --skill.", be(&o.noSkills, true)},
 			{"--prompt-template", "PATH", "Load a prompt template. May be repeated.", more(&o.prompts)},
-			{"-np, --no-prompt-templates", "", "Load no templates but those of --prompt-template.", be(&o.noPrompts, true)},
-			{"-a, --approve", "", "Trust the projects of this run: what they bring may start programs, redirect, loosen and widen.", be(&o.consent, config.Approved)},
-			{"-na, --no-approve", "", "Trust none, and load nothing of a project but AGENTS.md and CLAUDE.md.", be(&o.consent, config.Refused)},
+			{"-np, --no-prompt-templates", "", "Load only the templates of --prompt-template.", be(&o.noPrompts, true)},
+			{"-a, --approve", "", "Trust project configuration in this run: it may run programs, change endpoints and relax limits.", be(&o.consent, config.Approved)},
+			{"-na, --no-approve", "", "Do not trust project configuration: load only AGENTS.md and CLAUDE.md of a project.", be(&o.consent, config.Refused)},
 		}},
 	}
 }
@@ -225,28 +228,28 @@ func (o *options) ofAgents() []section {
 func (o *options) ofDaemon() []section {
 	return []section{
 		{"Extensions", []flag{
-			{"-e, --extension", "SOURCE", "An extension: a file, a directory, npm:NAME or git:HOST/PATH. May be repeated.", more(&o.extensions.Sources)},
-			{"-ne, --no-extensions", "", "No extensions but those of the command line.", be(&o.extensions.None, true)},
-			{"--hook", "PATH", "A hook of pi up to 0.34. May be repeated.", more(&o.extensions.Hooks)},
-			{"--tool", "PATH", "A custom tool of pi up to 0.34. May be repeated.", more(&o.extensions.Tools)},
-			{"--extension-host", "NAME", "What runs them: auto (default), an engine in a process beside the daemon, or Node.js where one of them imports what only that has; quick, never Node.js; node, always; inline, the daemon itself; off, nothing.", oneOf(&o.extensions.Host, "auto", "quick", "inline", "node", config.HostOff)},
-			{"--extension-errors", "MODE", "One that does not load is reported (default), is fatal, or is ignored.", oneOf(&o.extensionErrors, errorsReport, errorsFatal, errorsIgnore)},
+			{"-e, --extension", "SOURCE", "Load an extension: a file, a directory, npm:NAME or git:HOST/PATH. May be repeated.", more(&o.extensions.Sources)},
+			{"-ne, --no-extensions", "", "Load only the extensions of the command line.", be(&o.extensions.None, true)},
+			{"--hook", "PATH", "Load a hook of pi 0.34 or older. May be repeated.", more(&o.extensions.Hooks)},
+			{"--tool", "PATH", "Load a custom tool of pi 0.34 or older. May be repeated.", more(&o.extensions.Tools)},
+			{"--extension-host", "NAME", "What runs extensions. auto (default): a built-in engine in a process of its own, or Node.js if an extension imports a module that only Node.js has. quick: never Node.js. node: always Node.js. inline: the engine inside the daemon. off: load none.", oneOf(&o.extensions.Host, "auto", "quick", "inline", "node", config.HostOff)},
+			{"--extension-errors", "MODE", "What to do if an extension does not load: report (default), fatal or ignore.", oneOf(&o.extensionErrors, errorsReport, errorsFatal, errorsIgnore)},
 		}},
 		{"Protocol", []flag{
-			{"--dialect", "NAME", strings.Join(dialectNames(), ", ") + "; default PI_RPC_DIALECT or union.", oneOf(&o.dialect, dialectNames()...)},
-			{"--features", "LIST", "Features to switch on; see get_protocol_info.", list(&o.features)},
-			{"--seq", "", "Number every record: the feature seq.", func(string) error {
+			{"--dialect", "NAME", strings.Join(dialectNames(), ", ") + ". Default: PI_RPC_DIALECT, then union.", oneOf(&o.dialect, dialectNames()...)},
+			{"--features", "LIST", "Protocol features to enable; get_protocol_info lists them.", list(&o.features)},
+			{"--seq", "", "Number the events: the feature seq.", func(string) error {
 				o.features = append(o.features, string(protocol.FeatureSeq))
 				return nil
 			}},
-			{"--multi-session", "", "No default session: every command names one that open_session made.", be(&o.multiSession, true)},
-			{"--max-sessions", "N", "How many sessions may be open at once.", number(&o.maxSessions, 1)},
-			{"--park-after", "DURATION", "How long a session is idle before its memory is given back; 0 is never. Default 10m.", duration(&o.parkAfter)},
-			{"--max-line", "BYTES", "The longest input line.", number(&o.maxLine, 1024)},
-			{"--eof", "MODE", "At the end of input, drain: let the run finish (default), or abort it.", oneOf(&o.eof, "drain", "abort")},
-			{"--eof-limit", "DURATION", "How long to drain, as 90s or 10m.", duration(&o.drainLimit)},
+			{"--multi-session", "", "No default session: each command names a session that open_session has returned.", be(&o.multiSession, true)},
+			{"--max-sessions", "N", "The maximum number of open sessions.", number(&o.maxSessions, 1)},
+			{"--park-after", "DURATION", "How long a session is idle before its memory is released; 0 disables this. Default: 10m.", duration(&o.parkAfter)},
+			{"--max-line", "BYTES", "The maximum length of an input line.", number(&o.maxLine, 1024)},
+			{"--eof", "MODE", "What to do with an active run at the end of input: drain (default) lets it finish, abort stops it.", oneOf(&o.eof, "drain", "abort")},
+			{"--eof-limit", "DURATION", "The time limit for drain, such as 90s or 10m.", duration(&o.drainLimit)},
 		}},
-		{"Taken for pi's sake, without effect", []flag{
+		{unusedFlags, []flag{
 			{"--theme", "NAME", "", nothing},
 			{"--no-themes", "", "", nothing},
 			{"--offline", "", "", nothing},
@@ -362,27 +365,4 @@ func (o *options) check() error {
 		return fmt.Errorf("--session, --continue, --resume, --fork, --session-id and --no-session exclude each other")
 	}
 	return nil
-}
-
-// usage is the help text.
-func usage() string {
-	var b strings.Builder
-	b.WriteString("troupe runs coding agents and speaks the pi RPC protocol: one JSON object per line.\n\n" +
-		"  troupe --mode rpc [options]\n  troupe serve [--listen ADDRESS] [options]\n  troupe serve pair [full|view] | devices | revoke DEVICE\n  troupe connect [--to SOCKET] [options]\n  troupe health [--to SOCKET]\n  troupe cluster VERB\n  troupe -p [options] [@file] [message]\n  troupe schema [--ts|--md]\n" +
-		"  troupe login [PROVIDER] [--api-key] [--no-browser] [--timeout DURATION]\n  troupe logout PROVIDER\n  troupe auth check [PROVIDER] [--json] [--no-refresh]\n  troupe models discover [URL]\n\nEach of them prints its own options with --help.\n")
-	for _, s := range new(options).sections() {
-		fmt.Fprintf(&b, "\n%s\n", s.title)
-		if s.title == "Taken for pi's sake, without effect" {
-			var names []string
-			for _, f := range s.flags {
-				names = append(names, strings.TrimSpace(f.names+" "+f.arg))
-			}
-			fmt.Fprintf(&b, "  %s\n", strings.Join(names, ", "))
-			continue
-		}
-		for _, f := range s.flags {
-			fmt.Fprintf(&b, "  %-32s %s\n", strings.TrimSpace(f.names+" "+f.arg), f.doc)
-		}
-	}
-	return b.String()
 }
