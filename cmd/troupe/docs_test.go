@@ -44,6 +44,7 @@ func tracked(t *testing.T) []string {
 
 var (
 	quotedPath = regexp.MustCompile("`([a-z0-9-]+/[\\w./<>*-]*)`")
+	anchor     = regexp.MustCompile(`\]\(([^)#:]*)#([^)]*)\)`)
 	target     = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	testName   = regexp.MustCompile(`\b(Test[A-Z]\w*)`)
 	rooms      = []string{"cmd", "actors", "protocol", "providers", "tools", "store", "e2e", "docs"}
@@ -80,9 +81,43 @@ func TestDocsNameFiles(t *testing.T) {
 			_, err := os.Stat(filepath.Join(filepath.Dir(doc), m[1]))
 			require.NoError(t, err, "%s links to %s", doc, m[1])
 		}
+		for _, m := range anchor.FindAllStringSubmatch(text, -1) {
+			page := doc
+			if m[1] != "" {
+				page = filepath.Join(filepath.Dir(doc), m[1])
+			}
+			require.True(t, slices.Contains(headings(read(t, page)), m[2]), "%s links to %s#%s", doc, m[1], m[2])
+		}
 		for _, m := range testName.FindAllStringSubmatch(text, -1) {
 			require.True(t, strings.Contains(tests.String(), "func "+m[1]), "%s names %s, which does not exist", doc, m[1])
 		}
+	}
+}
+
+// headings returns the anchors of a page's headings, as GitHub makes them.
+func headings(page string) (list []string) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		name := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		list = append(list, strings.ReplaceAll(name, " ", "-"))
+	}
+	return list
+}
+
+// TestDependencies: docs/dependencies.md names every module that go.mod requires directly.
+func TestDependencies(t *testing.T) {
+	direct, _, _ := strings.Cut(read(t, root+"/go.mod"), "\n)\n")
+	page := read(t, root+"/docs/dependencies.md")
+	modules := regexp.MustCompile(`(?m)^\t(\S+) v`).FindAllStringSubmatch(direct, -1)
+	require.Greater(t, len(modules), 30)
+	for _, m := range modules {
+		listed := strings.Contains(page, "`"+m[1]+"`")
+		for _, family := range []string{"github.com/aws/aws-sdk-go-v2", "github.com/Azure/azure-sdk-for-go"} {
+			listed = listed || strings.HasPrefix(m[1], family+"/") && strings.Contains(page, "`"+family+"`")
+		}
+		require.True(t, listed, "docs/dependencies.md lacks %s", m[1])
+	}
+	for _, m := range regexp.MustCompile("`([a-z.]+/[^`]*)`").FindAllStringSubmatch(page, -1) {
+		require.Contains(t, direct, "\t"+m[1], "docs/dependencies.md")
 	}
 }
 
@@ -104,7 +139,7 @@ func TestDocsCount(t *testing.T) {
 	}
 	says("docs/reliability.md", "make chaos                          # %s seeds, %s kill cycles", variable("CHAOS_SEEDS"), variable("KILL_CYCLES"))
 	says("docs/reliability.md", "the short measure: %s seeds, %s kill cycles", flag("actors/scenario/chaos/chaos_test.go", "chaos.seeds"), flag("e2e/chaos_test.go", "kill.cycles"))
-	says("README.md", "the %s tools", words[len(tools.New().Names())])
+	says("docs/configuration.md", "the %s tools", words[len(tools.New().Names())])
 	names := []string{}
 	for _, d := range protocol.Dialects() {
 		names = append(names, "`"+string(d)+"`")

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 const { RpcClient } = await import(process.argv[2]);
 
 const client = new RpcClient({
-  cliPath: fileURLToPath(new URL("./shim.cjs", import.meta.url)),
+  cliPath: fileURLToPath(new URL("../../docs/examples/clients/troupe.cjs", import.meta.url)),
   cwd: process.cwd(),
   provider: "mock",
   model: "mock-1",
