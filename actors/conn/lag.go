@@ -58,24 +58,23 @@ func (l *lag) refuses(tag string, it *link.Item) bool {
 	return l.drops(it)
 }
 
-// catchUp drops events until no more wait than may.
+// catchUp drops the events of the sessions that have most waiting until no more wait than may.
+// The largest record does not count, nor against its session: one may always wait, however
+// large it was made.
 func (w *writer) catchUp() {
 	waiting := map[string]int{}
-	sum, largest := 0, 0
+	sum, largest, of := 0, 0, ""
 	for i := range w.waiting {
 		if p := &w.waiting[i]; w.lag.drops(&p.item) {
 			waiting[p.tag] += p.item.Size
 			sum += p.item.Size
-			if !grows(p.item.Event) {
-				largest = max(largest, p.item.Size)
+			if !grows(p.item.Event) && p.item.Size > largest {
+				largest, of = p.item.Size, p.tag
 			}
 		}
 	}
-	limit := w.lag.limit()
-	if sum-largest <= limit { // one record may always wait, however large it was made
-		return
-	}
-	for sum > limit {
+	waiting[of] -= largest
+	for sum -= largest; sum > w.lag.limit(); {
 		loudest := ""
 		for tag, bytes := range waiting {
 			if bytes > waiting[loudest] || bytes == waiting[loudest] && tag < loudest {

@@ -61,6 +61,42 @@ func TestOneRecordAlwaysFits(t *testing.T) {
 	}
 }
 
+// TestLongRecordOfAnotherSession: the events of a session that has too many waiting are dropped;
+// the one long record of another session, which may wait, is not dropped with them.
+func TestLongRecordOfAnotherSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 4 << 10
+		client := actortest.NewClient(&actortest.History{})
+		wire, _, _ := protocol.DialectUnion.Open("seq")
+		b := newBinOn(client.Out(), 1<<20, wire)
+		b.Client, b.window = client, link.NewLossyWindow(1<<20, b.sys.Root)
+		b.writer = b.probe.Spawn(b.sys, actor.PropsFromProducer(func() actor.Actor {
+			return newWriter(client.Out(), &b.runs, b.window, pi.Codec{}, wire, zerolog.Nop(), lag{most: limit})
+		}))
+		send := func(tag string, seq uint64, size int) {
+			link.Client{Writer: b.writer, Window: b.window, Tag: tag}.Send(b.sys.Root, link.Item{Event: protocol.TurnStart{}, Seq: seq, Size: size})
+		}
+		b.Stop()
+		send("s0", 1, 1)
+		actortest.Settle() // is being written
+		send("s2", 1, 3*limit)
+		for seq := range uint64(3) {
+			send("s1", seq+1, limit/2)
+		}
+		actortest.Settle()
+		b.Go()
+		actortest.Settle()
+		read := map[string][]string{}
+		for _, tag := range []string{"s1", "s2"} {
+			for _, l := range b.Events(tag) {
+				read[tag] = append(read[tag], l.Get("type").Str)
+			}
+		}
+		assert.Equal(t, map[string][]string{"s1": {"resync"}, "s2": {"turn_start"}}, read)
+		b.end(t)
+	})
+}
+
 // TestShareOfWhatMayWait: a few clients that do not read have their own limit; many share what
 // may wait for all.
 func TestShareOfWhatMayWait(t *testing.T) {

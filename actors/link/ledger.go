@@ -1,6 +1,7 @@
 package link
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +38,7 @@ type Ledger struct {
 	single  *actor.PID // the one that is the only one of its kind; nil for none
 	left    time.Time  // when the last of them went
 	entries map[string]*ledgerEntry
-	order   []string // ids, oldest first
+	order   []string // ids of entries that were answered, oldest first
 	bytes   int      // of answers
 }
 
@@ -56,9 +57,10 @@ func (l *Ledgers) Of(id string, by Client, single *actor.PID) (of *Ledger, older
 	if l.byID == nil {
 		l.byID = map[string]*Ledger{}
 	}
-	l.sweep()
+	l.expire()
 	of = l.byID[id]
 	if of == nil {
+		l.makeRoom()
 		of = &Ledger{entries: map[string]*ledgerEntry{}}
 		l.byID[id] = of
 	}
@@ -73,23 +75,35 @@ func (l *Ledgers) Of(id string, by Client, single *actor.PID) (of *Ledger, older
 	return of, older
 }
 
-// sweep forgets clients that have been away for long, and if there are too many the one
-// that has been away longest.
-func (l *Ledgers) sweep() {
-	oldest, since := "", time.Time{}
+// expire forgets clients that have been away for long.
+func (l *Ledgers) expire() {
 	for id, of := range l.byID {
-		of.mu.Lock()
-		away, left := of.conns == 0, of.left
-		of.mu.Unlock()
-		if away && time.Since(left) > ledgerAfter {
+		if left, away := of.away(); away && time.Since(left) > ledgerAfter {
 			delete(l.byID, id)
-		} else if away && (oldest == "" || left.Before(since)) {
-			oldest, since = id, left
 		}
 	}
-	if len(l.byID) >= ledgerClients && oldest != "" {
-		delete(l.byID, oldest)
+}
+
+// makeRoom forgets, if there are too many clients for another one, the one that has been away
+// longest. One that comes back takes no room and costs no other client its answers.
+func (l *Ledgers) makeRoom() {
+	if len(l.byID) < ledgerClients {
+		return
 	}
+	longest, since := "", time.Time{}
+	for id, of := range l.byID {
+		if left, away := of.away(); away && (longest == "" || left.Before(since)) {
+			longest, since = id, left
+		}
+	}
+	delete(l.byID, longest)
+}
+
+// away reports since when a client has had no connection.
+func (l *Ledger) away() (since time.Time, away bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left, l.conns == 0
 }
 
 // Leave says that a connection of the client has ended.
@@ -125,8 +139,6 @@ func (l *Ledger) Begin(id string, sum uint64) (seen Seen, answer *protocol.Respo
 	switch {
 	case e == nil:
 		l.entries[id] = &ledgerEntry{sum: sum}
-		l.order = append(l.order, id)
-		l.trim()
 		return Fresh, nil, ""
 	case e.sum != sum:
 		return Reused, nil, ""
@@ -170,6 +182,7 @@ func (l *Ledger) done(r *protocol.Response, to Client) Client {
 		delete(l.entries, string(r.ID))
 	} else {
 		e.answer, e.tag, e.bytes = r, to.Tag, size+RecordSize
+		l.order = append(l.order, string(r.ID))
 		l.bytes += e.bytes
 		l.trim()
 	}
@@ -183,19 +196,11 @@ func (l *Ledger) done(r *protocol.Response, to Client) Client {
 
 // trim forgets the oldest answers that are too many. What is under way stays.
 func (l *Ledger) trim() {
-	kept := l.order[:0]
-	for i, id := range l.order {
-		e := l.entries[id]
-		if e == nil {
-			continue
-		}
-		if e.answer != nil && (len(l.order)-i > ledgerAnswers || l.bytes > ledgerBytes) {
-			l.bytes -= e.bytes
-			delete(l.entries, id)
-			continue
-		}
-		kept = append(kept, id)
+	drop := 0
+	for ; len(l.order)-drop > ledgerAnswers || l.bytes > ledgerBytes; drop++ {
+		id := l.order[drop]
+		l.bytes -= l.entries[id].bytes
+		delete(l.entries, id)
 	}
-	clear(l.order[len(kept):])
-	l.order = kept
+	l.order = slices.Delete(l.order, 0, drop)
 }

@@ -38,7 +38,7 @@ type crashGuard struct {
 }
 
 // sessionProps describes the actor of one session.
-func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnSession) *actor.Props {
+func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnSession, ring *ringAccount) *actor.Props {
 	d := &durable{
 		kernel: k, shared: shared, log: k.Log.Hook(ofSession(handle)), handle: handle, spec: m.Spec, rules: m.Rules,
 		file: logFile{foreign: &foreign{}}, shrunk: worker.NewShrinker(),
@@ -46,7 +46,7 @@ func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnS
 	if shared.Forgotten != nil {
 		runtime.AddCleanup(d, func(tell func()) { tell() }, shared.Forgotten)
 	}
-	d.clients.ring.limit, d.clients.ring.all = shared.RingBytes, &shared.ringBytes
+	d.clients.ring.limit, d.clients.ring.sizes = shared.RingBytes, ring
 	if m.Client.Known() {
 		first, _ := d.clients.join(m.Client)
 		first.muted = false
@@ -179,6 +179,7 @@ func (g *crashGuard) giveUp(c actor.Context) {
 		}
 	}
 	g.clients.flush(root)
+	g.clients.ring.close() // nobody can attach to it any more
 	g.clients.seq++
 	for _, to := range g.clients.list {
 		to.Send(root, link.Item{Event: protocol.SessionFailed{Error: g.life.refusal.Message}, Seq: g.clients.seq})
@@ -248,8 +249,7 @@ func (d *durable) sayClosed(c actor.Context, last ...link.CloseReply) { d.sayMov
 // sayMoved is sayClosed for a session that goes on elsewhere; moved is nil for one that does not.
 func (d *durable) sayMoved(c actor.Context, moved *link.Moved, last ...link.CloseReply) {
 	d.life.state, d.life.moved = closed, moved != nil
-	d.clients.ring.on = false
-	d.clients.ring.forget()
+	d.clients.ring.close()
 	gone := link.Closed{Handle: d.handle, Quit: d.life.end != nil && d.life.end.quit, Replies: last, Moved: moved, Refused: d.life.refusal}
 	for _, who := range d.clients.list {
 		gone.Routers = append(gone.Routers, who.Router)

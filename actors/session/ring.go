@@ -24,8 +24,20 @@ type ring struct {
 	on    bool
 	items []remembered
 	bytes int
-	limit int           // of bytes; 0 for DefaultRing
-	all   *atomic.Int64 // bytes of all rings; nil counts nothing
+	limit int          // of bytes; 0 for DefaultRing
+	sizes *ringAccount // nil counts nothing
+}
+
+// ringAccount counts the bytes of one session's ring and of the rings of all sessions. The
+// session changes it, and its parent reads it to decide which rings are dropped.
+type ringAccount struct {
+	own atomic.Int64
+	all *atomic.Int64 // shared by the sessions of the process
+}
+
+func (a *ringAccount) add(bytes int) {
+	a.own.Add(int64(bytes))
+	a.all.Add(int64(bytes))
 }
 
 // remembered is an event, or deltas of one block that came behind each other: it
@@ -61,14 +73,18 @@ func (r *ring) add(it link.Item) {
 	r.count(r.bytes - was)
 }
 
-// ringsOver says that the rings of all sessions take more than they may.
-func (h *Shared) ringsOver() bool {
-	return h.ringBytes.Load() > int64(cmp.Or(h.RingsBytes, ringsBytes))
+// newRingAccount returns the account of a new session's ring.
+func (h *Shared) newRingAccount() *ringAccount { return &ringAccount{all: &h.ringBytes} }
+
+// ringExcess returns by how many bytes the rings of all sessions exceed their limit, at most 0
+// if they do not.
+func (h *Shared) ringExcess() int64 {
+	return h.ringBytes.Load() - int64(cmp.Or(h.RingsBytes, ringsBytes))
 }
 
 func (r *ring) count(bytes int) {
-	if r.all != nil {
-		r.all.Add(int64(bytes))
+	if r.sizes != nil {
+		r.sizes.add(bytes)
 	}
 }
 
@@ -76,6 +92,12 @@ func (r *ring) count(bytes int) {
 func (r *ring) forget() {
 	r.count(-r.bytes)
 	r.items, r.bytes = nil, 0
+}
+
+// close drops what the ring has and takes in nothing more.
+func (r *ring) close() {
+	r.on = false
+	r.forget()
 }
 
 // merge takes in a delta of the same block.

@@ -188,10 +188,9 @@ func (s *Session) dispatch(c actor.Context, m any) {
 		s.index(c)
 	case forgetRing:
 		s.clients.ring.forget()
+		c.Send(c.Parent(), ringForgotten{s.handle})
 	case makeRoom:
-		if s.life.state == parked && s.life.end == nil && s.clients.attached() == 0 {
-			s.close(c, ending{abort: true, deaf: true})
-		}
+		s.makeRoom(c)
 	case childrenLeave:
 		m.stop(c)
 	case childrenLeft:
@@ -415,7 +414,7 @@ func (s *Session) sendClients(c actor.Context) {
 	} else {
 		s.clients.flush(c.ActorSystem().Root)
 	}
-	if s.clients.ring.on && s.shared.ringsOver() {
+	if s.clients.ring.on && s.shared.ringExcess() > 0 {
 		c.Send(c.Parent(), ringsFull{})
 	}
 }
@@ -512,6 +511,17 @@ func (s *Session) closeMachine(c actor.Context) {
 	s.step(c, core.Closing{
 		Abort: s.life.end.abort, Deaf: s.life.end.deaf, GoesOn: s.life.end.goesOn, Over: !s.life.end.final && !s.life.end.moves && s.file.Log != nil,
 	})
+}
+
+// makeRoom ends a session that is parked and has no client. One that works again refuses.
+func (s *Session) makeRoom(c actor.Context) {
+	switch {
+	case s.life.end != nil: // it ends anyway
+	case s.life.state == parked && s.clients.attached() == 0:
+		s.close(c, ending{abort: true, deaf: true})
+	default:
+		c.Send(c.Parent(), roomRefused{s.handle})
+	}
 }
 
 // procsGone says that no process of the session is left.

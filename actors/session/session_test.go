@@ -73,7 +73,7 @@ func newRig(t *testing.T, plan string, spec link.OpenSpec) (*rig, person) {
 	t.Helper()
 	r := newWorld(t, plan)
 	first := r.person()
-	r.session = r.parent.Spawn(r.sys, sessionProps(r.kernel, r.shared, "s1", link.SpawnSession{Spec: r.spec(spec), Client: first.Client, Rules: r.rules}))
+	r.session = r.parent.Spawn(r.sys, sessionProps(r.kernel, r.shared, "s1", link.SpawnSession{Spec: r.spec(spec), Client: first.Client, Rules: r.rules}, r.shared.newRingAccount()))
 	synctest.Wait()
 	return r, first
 }

@@ -53,8 +53,9 @@ type member struct {
 	key    string     // and under which key
 	since  uint64     // the change of a session that was its last one; they are numbered
 	model  string     // its provider; "" for none
-	bare   bool       // it was told to forget its ring since
-	going  bool       // it was told to make room
+	ring   *ringAccount
+	forget bool // it was sent forgetRing and has not replied
+	going  bool // it was sent makeRoom and has not refused
 }
 
 func (s *sessions) Receive(c actor.Context) {
@@ -83,6 +84,13 @@ func (s *sessions) Receive(c actor.Context) {
 		}
 	case ringsFull:
 		s.shrinkRings(c)
+	case ringForgotten:
+		if e := s.table[m.handle]; e != nil {
+			e.forget = false
+		}
+		s.shrinkRings(c) // events may have been added meanwhile
+	case roomRefused:
+		s.roomRefused(c, m.handle)
 	case link.WatchSessions:
 		s.watch(c, m)
 	case link.FindSession:
@@ -172,7 +180,8 @@ func (s *sessions) watch(c actor.Context, m link.WatchSessions) {
 func (s *sessions) changed(c actor.Context, e *member, now protocol.OpenSessionInfo) {
 	was := e.info
 	s.changes++
-	e.info, e.since, e.bare = now, s.changes, false
+	e.info, e.since, e.forget = now, s.changes, false                        // a crash may have lost forgetRing
+	e.going = e.going && (now.Status == "parked" || now.Status == "closing") // or makeRoom
 	if len(s.watchers) > 0 && !reflect.DeepEqual(was, now) {
 		s.tellWatchers(c, now)
 	}
@@ -181,22 +190,51 @@ func (s *sessions) changed(c actor.Context, e *member, now protocol.OpenSessionI
 // ringsFull says that the rings of the process are too large.
 type ringsFull struct{}
 
-// forgetRing tells a session that its clients have to do with a snapshot.
+// forgetRing has a session drop its ring: clients that come back get a snapshot.
 type forgetRing struct{}
 
-// shrinkRings has the session forget its ring that has been idle longest.
+// ringForgotten is the session's reply to forgetRing.
+type ringForgotten struct{ handle string }
+
+// shrinkRings has sessions drop their rings until the rest fits, those that have been idle
+// longest first. Rings that are about to be dropped count as dropped: each event that a busy
+// session adds before an idle one has replied would cost another session its ring.
 func (s *sessions) shrinkRings(c actor.Context) {
-	var idlest *member
+	excess := s.shared.ringExcess()
+	if excess <= 0 {
+		return
+	}
 	for _, e := range s.table {
-		if !e.bare && (idlest == nil || e.since < idlest.since) {
+		if e.forget {
+			excess -= e.ring.own.Load()
+		}
+	}
+	for excess > 0 {
+		e := s.idlest()
+		if e == nil {
+			return
+		}
+		excess -= e.ring.own.Load()
+		e.forget = true
+		c.Send(e.pid, forgetRing{})
+	}
+}
+
+// idlest returns the session that has been idle longest of those whose rings can be dropped,
+// nil if there is none. Sessions that run come after all that do not.
+func (s *sessions) idlest() (idlest *member) {
+	for _, e := range s.table {
+		switch {
+		case e.forget || e.ring.own.Load() == 0:
+		case idlest == nil, !e.runs() && idlest.runs(), e.runs() == idlest.runs() && e.since < idlest.since:
 			idlest = e
 		}
 	}
-	if idlest != nil && s.shared.ringsOver() {
-		idlest.bare = true
-		c.Send(idlest.pid, forgetRing{})
-	}
+	return idlest
 }
+
+// runs reports whether a session was running when it last sent its status.
+func (e *member) runs() bool { return e.info.Status == "running" }
 
 func (s *sessions) tellWatchers(c actor.Context, now protocol.OpenSessionInfo) {
 	for _, router := range s.watchers {
@@ -257,7 +295,7 @@ func (s *sessions) spawn(c actor.Context, m link.SpawnSession) {
 		tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Err: protocol.CodeSessionClosing.Errorf("The daemon is shutting down")})
 		return
 	}
-	if len(s.table) >= s.shared.MaxSessions && !s.makeRoom(c) {
+	if s.staying() >= s.shared.MaxSessions && !s.makeRoom(c) {
 		tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Err: protocol.CodeOverloaded.Errorf(
 			"Too many open sessions: the limit is %d", s.shared.MaxSessions)})
 		return
@@ -319,7 +357,8 @@ func (s *sessions) spawnAs(c actor.Context, m link.SpawnSession, handle string) 
 	if m.Client.Tag != "" {
 		m.Client.Tag = handle
 	}
-	pid, err := c.SpawnNamed(sessionProps(s.kernel, s.shared, handle, m), handle)
+	ring := s.shared.newRingAccount()
+	pid, err := c.SpawnNamed(sessionProps(s.kernel, s.shared, handle, m, ring), handle)
 	if err != nil {
 		tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Err: protocol.CodeInternal.Errorf("internal error: %s", err)})
 		return
@@ -334,7 +373,7 @@ func (s *sessions) spawnAs(c actor.Context, m link.SpawnSession, handle string) 
 	if child := m.Spec.Child; child != nil {
 		info.ParentSessionID, info.TaskID = child.Parent, child.Entry.ID
 	}
-	s.table[handle] = &member{pid: pid, router: m.Client.Router, key: m.Key, info: info}
+	s.table[handle] = &member{pid: pid, router: m.Client.Router, key: m.Key, info: info, ring: ring}
 	s.tellWatchers(c, info)
 	s.kernel.Faults.Hit("sessions", "Spawned")
 	tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Handle: handle, PID: pid})
@@ -390,8 +429,33 @@ func (s *sessions) makeRoom(c actor.Context) bool {
 	return true
 }
 
-// makeRoom ends a session that nobody listens to.
+// makeRoom ends a session that no client is attached to.
 type makeRoom struct{}
+
+// roomRefused is the reply to makeRoom of a session that has a client again, or works.
+type roomRefused struct{ handle string }
+
+// roomRefused ends another session in the place of one that stays, if one is needed still.
+func (s *sessions) roomRefused(c actor.Context, handle string) {
+	e := s.table[handle]
+	if e == nil || !e.going {
+		return
+	}
+	if s.staying() >= s.shared.MaxSessions {
+		s.makeRoom(c)
+	}
+	e.going = false
+}
+
+// staying returns the number of open sessions without those that end to make room.
+func (s *sessions) staying() (n int) {
+	for _, e := range s.table {
+		if !e.going {
+			n++
+		}
+	}
+	return n
+}
 
 func (s *sessions) list() []protocol.OpenSessionInfo {
 	list := make([]protocol.OpenSessionInfo, 0, len(s.table))
