@@ -4,13 +4,18 @@ TOOL  := go tool -modfile=.ci/tools.mod
 PKGS  := ./...
 SEED  ?= 0
 
-.PHONY: help build check fmt vet lint sumtype test allocs generate generate-check e2e fuzz bench cover chaos chaos-long cluster cluster-long mutants live-logins cluster-demo clean
+.PHONY: help build install check fmt vet lint sumtype test allocs generate generate-check e2e fuzz bench cover chaos chaos-long cluster cluster-long mutants live-logins cluster-demo flakes long clean
 
 help: ## print the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 build: ## build bin/troupe
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/troupe ./cmd/troupe
+
+PREFIX ?= /usr/local
+install: build ## install the program as PREFIX/bin/troupe (PREFIX=/usr/local, DESTDIR=)
+	install -d "$(DESTDIR)$(PREFIX)/bin"
+	install -m 755 bin/troupe "$(DESTDIR)$(PREFIX)/bin/troupe"
 
 check: fmt vet lint sumtype generate-check test allocs ## everything that must hold before a commit
 
@@ -88,6 +93,11 @@ cover: ## coverage of every room, in cover/
 
 cluster-demo: ## three nodes on this machine; one of them is killed while it answers, and the conversation goes on
 	go run ./e2e/cluster/demo
+
+N ?= 5
+PKG ?=
+flakes: ## every package with goroutines (or PKG=./a/...) N times on busy cores with the race detector; appends to flakes.jsonl and resumes
+	go run ./e2e/flakes -n $(N) $(PKG)
 
 clean: ## remove what was built
 	rm -rf bin cover
