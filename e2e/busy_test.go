@@ -203,9 +203,7 @@ func TestBusySummary(t *testing.T) {
 func (s state) end(d *daemon) {
 	d.ok(`{"type":"abort_bash"}`)
 	d.ok(`{"type":"abort"}`)
-	d.p.llm.mu.Lock()
-	d.p.llm.answers = nil
-	d.p.llm.mu.Unlock()
+	d.p.llm.clear()
 	if s.name == "bash" {
 		d.answer("bash")
 	}
@@ -214,7 +212,7 @@ func (s state) end(d *daemon) {
 // busyDaemon has two turns behind it, so that there is something to compact,
 // and a pipe to wait for.
 func busyDaemon(t *testing.T) *daemon {
-	p := quickPlace(t)
+	p := newPlace(t)
 	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"reserveTokens":1000,"keepRecentTokens":50},"retry":{"baseDelayMs":50000}}`)
 	require.NoError(t, syscall.Mkfifo(filepath.Join(p.work, "fifo"), 0o600))
 	p.llm.playsTo("CHILDA", text("done"))
@@ -236,9 +234,7 @@ func writeTo(d *daemon, name string) {
 // answer waits for the answer to the next command with this id.
 func (d *daemon) answer(id string) gjson.Result {
 	d.t.Helper()
-	v, at := d.wait(d.seen, "the answer to "+id, func(v gjson.Result) bool {
+	return d.next("the answer to "+id, func(v gjson.Result) bool {
 		return v.Get("type").Str == "response" && v.Get("id").Str == id
 	})
-	d.seen = at
-	return v
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,8 +95,7 @@ func killCycle(t *testing.T, program string, seed uint64) {
 		t: t, p: newPlace(t), program: program, rng: rng, h: &history.History{},
 		mark: fmt.Sprintf("TROUPE_CHAOS=%d.%d", os.Getpid(), seed), marks: map[string]string{},
 	}
-	brain := newBrain(t)
-	c.p.write(filepath.Join(c.p.agent(), "models.json"), strings.ReplaceAll(c.p.llm.modelsJSON(), c.p.llm.srv.URL, brain.URL))
+	c.p.llm.decide(brain())
 	c.p.write(filepath.Join(c.p.agent(), "settings.json"), `{"retry":{"baseDelayMs":5,"provider":{"maxRetries":0}}}`)
 	var plans []string
 	defer func() {
@@ -171,8 +168,7 @@ func (c *cycle) start(plan string) *mortal {
 
 // tell writes a command, if there still is somebody to read it.
 func (m *mortal) tell(command string) (id string) {
-	m.ids++
-	id = fmt.Sprintf("k%d", m.ids)
+	id = fmt.Sprintf("k%d", len(m.commands))
 	line := `{"id":"` + id + `",` + strings.TrimPrefix(command, "{")
 	m.commands = append(m.commands, line)
 	_, _ = io.WriteString(m.stdin, line+"\n")
@@ -181,23 +177,10 @@ func (m *mortal) tell(command string) (id string) {
 
 // answer waits for an answer, or for the end of the process.
 func (m *mortal) answer(id string) (gjson.Result, bool) {
-	timer := time.AfterFunc(patience, func() { m.mu.Lock(); m.more.Broadcast(); m.mu.Unlock() })
-	defer timer.Stop()
-	deadline := time.Now().Add(patience)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for at := 0; ; {
-		for ; at < len(m.lines); at++ {
-			if v := gjson.Parse(m.lines[at]); v.Get("type").Str == "response" && v.Get("id").Str == id {
-				return v, true
-			}
-		}
-		if m.eof {
-			return gjson.Result{}, false
-		}
-		require.True(m.t, time.Now().Before(deadline), "no answer to %s", m.commands[len(m.commands)-1])
-		m.more.Wait()
-	}
+	v, _, found := m.waitOrEOF(0, "the answer to "+m.commands[len(m.commands)-1], func(v gjson.Result) bool {
+		return v.Get("type").Str == "response" && v.Get("id").Str == id
+	})
+	return v, found
 }
 
 // open opens every session file there is, and one or two new sessions.
@@ -280,12 +263,11 @@ func (m *mortal) record(end history.Kind) {
 	for _, l := range m.commands {
 		h.Add(history.Command, l)
 	}
-	m.mu.Lock()
-	if n := len(m.lines); n > 0 && strings.HasSuffix(m.lines[n-1], " (without LF)") {
-		m.lines = m.lines[:n-1] // cut off by the kill
+	lines := m.output()
+	if n := len(lines); n > 0 && strings.HasSuffix(lines[n-1], " (without LF)") {
+		lines = lines[:n-1] // cut off by the kill
 	}
-	m.mu.Unlock()
-	for _, l := range m.output() {
+	for _, l := range lines {
 		h.Add(history.Output, l)
 	}
 	h.Add(end, "")
@@ -346,31 +328,19 @@ func withEnv(kv string) (pids []int) {
 	return pids
 }
 
-// newBrain is a model server whose answers are decided by the user's last
-// message, so that they are the same before and after a kill. Words: rounds=N,
-// calls=N, stubborn (a command that ignores TERM, forks away and holds the
-// pipe), flood, slow, fail (the first time).
-func newBrain(t *testing.T) *httptest.Server {
-	l := newLLM(t)
-	var mu sync.Mutex
+// brain decides answers by the user's last message, so that they are the same
+// before and after a kill. Words: rounds=N, calls=N, stubborn (a command that
+// ignores TERM, forks away and holds the pipe), flood, slow, fail (the first time).
+func brain() func(body gjson.Result) answer {
 	failed := map[string]bool{}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		said, rounds := lastSaid(gjson.ParseBytes(body))
-		mu.Lock()
-		fail := strings.Contains(said, "fail") && !failed[said]
-		failed[said] = true
-		mu.Unlock()
-		if fail {
-			w.WriteHeader(529)
-			return
+	return func(body gjson.Result) answer {
+		said, rounds := lastSaid(body)
+		if strings.Contains(said, "fail") && !failed[said] {
+			failed[said] = true
+			return fail(529, "")
 		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		s := &stream{l: l, w: w, r: r, a: think(said, rounds)}
-		s.messages()
-	}))
-	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	return srv
+		return think(said, rounds)
+	}
 }
 
 func lastSaid(body gjson.Result) (text string, rounds int) {

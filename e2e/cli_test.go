@@ -308,7 +308,7 @@ func TestNoHome(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	cmd := exec.Command(binary, "--mode", "rpc")
-	cmd.Dir, cmd.Env = p.work, []string{"PATH=/usr/bin:/bin", "GOCOVERDIR=" + coverDir}
+	cmd.Dir, cmd.Env = p.work, []string{"PATH=/usr/bin:/bin", "GOCOVERDIR=" + p.root}
 	cmd.Stdin = strings.NewReader(`{"id":"1","type":"get_state"}` + "\n")
 	out, err := cmd.Output()
 	require.NoError(t, err)

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -210,9 +212,20 @@ func (d *daemon) send(line string) {
 	require.NoError(d.t, err)
 }
 
-// wait returns the first line from position from on that ok accepts, and the
-// position after it.
+// wait returns the first record from line number from on that ok accepts, and
+// the number of the line after it. The test fails if it does not come.
 func (d *daemon) wait(from int, what string, ok func(gjson.Result) bool) (gjson.Result, int) {
+	d.t.Helper()
+	v, at, found := d.waitOrEOF(from, what, ok)
+	if !found {
+		d.t.Fatalf("%s did not come (%d lines, end of output)\nstderr: %s", what, at, d.errors())
+	}
+	return v, at
+}
+
+// waitOrEOF is wait for a daemon that may end first: found is false if its
+// output ended without such a record.
+func (d *daemon) waitOrEOF(from int, what string, ok func(gjson.Result) bool) (v gjson.Result, next int, found bool) {
 	d.t.Helper()
 	timer := time.AfterFunc(patience, func() { d.mu.Lock(); d.more.Broadcast(); d.mu.Unlock() })
 	defer timer.Stop()
@@ -222,11 +235,14 @@ func (d *daemon) wait(from int, what string, ok func(gjson.Result) bool) (gjson.
 	for at := from; ; {
 		for ; at < len(d.lines); at++ {
 			if v := gjson.Parse(d.lines[at]); ok(v) {
-				return v, at + 1
+				return v, at + 1, true
 			}
 		}
-		if d.eof || time.Now().After(deadline) {
-			d.t.Fatalf("%s did not come (%d lines, end of output: %t)\nstderr: %s", what, len(d.lines), d.eof, d.stderr.String())
+		if d.eof {
+			return gjson.Result{}, at, false
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("%s did not come (%d lines)\nstderr: %s", what, len(d.lines), d.stderr.String())
 		}
 		d.more.Wait()
 	}
@@ -260,12 +276,22 @@ func (d *daemon) ok(command string) gjson.Result {
 	return v.Get("data")
 }
 
-// event waits for the next event of a type, after those already waited for.
-func (d *daemon) event(kind string) gjson.Result {
+// next waits for the next record that ok accepts, after the one that next, event
+// or prompt returned last.
+func (d *daemon) next(what string, ok func(gjson.Result) bool) gjson.Result {
 	d.t.Helper()
-	v, at := d.wait(d.seen, kind, func(v gjson.Result) bool { return v.Get("type").Str == kind })
+	v, at := d.wait(d.seen, what, ok)
 	d.seen = at
 	return v
+}
+
+// rewind has next and event start at the first record again.
+func (d *daemon) rewind() { d.seen = 0 }
+
+// event waits for the next record of a type.
+func (d *daemon) event(kind string) gjson.Result {
+	d.t.Helper()
+	return d.next(kind, func(v gjson.Result) bool { return v.Get("type").Str == kind })
 }
 
 // prompt runs a prompt to its agent_settled and returns the events of it.
@@ -285,6 +311,32 @@ func (d *daemon) prompt(text string) []gjson.Result {
 		}
 	}
 	return events
+}
+
+// records yields every record, as it comes, until the output ends.
+func (d *daemon) records() iter.Seq[gjson.Result] {
+	return func(yield func(gjson.Result) bool) {
+		for at := 0; ; at++ {
+			d.mu.Lock()
+			for at >= len(d.lines) && !d.eof {
+				d.more.Wait()
+			}
+			over := at >= len(d.lines)
+			var line string
+			if !over {
+				line = d.lines[at]
+			}
+			d.mu.Unlock()
+			if over || !yield(gjson.Parse(line)) {
+				return
+			}
+		}
+	}
+}
+
+// has says whether a record of a type has come.
+func (d *daemon) has(kind string) bool {
+	return slices.ContainsFunc(d.output(), func(line string) bool { return gjson.Get(line, "type").Str == kind })
 }
 
 func (d *daemon) count() int {

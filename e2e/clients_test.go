@@ -37,7 +37,7 @@ func TestSeedClients(t *testing.T) {
 		for _, args := range [][]string{nil, {"--dialect", seed.name}} {
 			t.Run(strings.Join(append([]string{seed.name}, args...), " "), func(t *testing.T) {
 				t.Parallel()
-				p := quickPlace(t)
+				p := newPlace(t)
 				p.write("greet.txt", "hi")
 				p.write(".pi/prompts/build.md", "Build it")
 				w := &wireEnd{t: t, d: p.start(args...)}

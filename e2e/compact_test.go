@@ -147,7 +147,7 @@ func TestCompactUsageOverflow(t *testing.T) {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
 			p := small(t)
-			p.llm.summary = "summary"
+			p.llm.summarises("summary")
 			p.llm.plays(text("one "+filler), text("cut").used(300_000), text("whole"))
 			d := p.start("--dialect", dialect)
 			d.prompt("one")
@@ -198,7 +198,7 @@ func TestCompactThreshold(t *testing.T) {
 	d.prompt("three")
 	assert.Equal(t, 4, p.llm.count())
 
-	p.llm.summary = "summary 2"
+	p.llm.summarises("summary 2")
 	p.llm.plays(tool("c1", "bash", `{"command":"echo `+long+`"}`).used(199_500), text("done"))
 	events = d.prompt("four")
 	seen = strings.Join(kinds(events), " ")
@@ -214,7 +214,7 @@ func TestCompactOverflow(t *testing.T) {
 	t.Parallel()
 	p := small(t)
 	overflow := fail(400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`)
-	p.llm.summary = "summary"
+	p.llm.summarises("summary")
 	p.llm.plays(text("one "+filler+filler), overflow, text("answer"))
 	d := p.start()
 	d.prompt("one")
@@ -244,7 +244,7 @@ func TestCompactSmallWindow(t *testing.T) {
 	for _, window := range []int{8192, 32768} {
 		p := newPlace(t)
 		p.write(filepath.Join(p.agent(), "models.json"), strings.ReplaceAll(p.llm.modelsJSON(), "200000", strconv.Itoa(window)))
-		p.llm.summary = "summary"
+		p.llm.summarises("summary")
 		half := strings.Repeat("word ", window/5)
 		p.llm.plays(text("one "+half), text("two").used(window*3/4), text("three"))
 		d := p.start()
@@ -323,7 +323,7 @@ func TestLongRun(t *testing.T) {
 	p.write(filepath.Join(p.agent(), "models.json"), strings.ReplaceAll(p.llm.modelsJSON(), "200000", "4000"))
 	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"reserveTokens":1000,"keepRecentTokens":200}}`)
 	d := p.start()
-	p.llm.summary = "the summary"
+	p.llm.summarises("the summary")
 	turns := 200
 	if n, err := strconv.Atoi(os.Getenv("TROUPE_LONG_TURNS")); err == nil { // TROUPE_LONG_TURNS=2000
 		turns = n
@@ -360,7 +360,7 @@ func TestHugeResult(t *testing.T) {
 	p.write(filepath.Join(p.agent(), "models.json"), strings.ReplaceAll(p.llm.modelsJSON(), "200000", "4000"))
 	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"reserveTokens":500,"keepRecentTokens":200}}`)
 	p.write("big.txt", strings.Repeat("all work and no play\n", 1500))
-	p.llm.summary = "the summary"
+	p.llm.summarises("the summary")
 	p.llm.plays(tool("c1", "read", `{"path":"big.txt"}`), text("done"))
 	d := p.start()
 	events := d.prompt("read it")

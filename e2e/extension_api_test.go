@@ -383,7 +383,7 @@ func TestExtensionRequests(t *testing.T) {
 	assert.Equal(t, "me", gjson.Get(r.body, "metadata.user_id").Str)
 	assert.Equal(t, "1", r.header.Get("X-Mine"))
 	assert.Contains(t, strings.Join(d.output(), "\n"), "answered 200")
-	d.seen = 0
+	d.rewind()
 	d.ui("notify")
 	assert.Equal(t, "mock anthropic-messages mock-1 message_start", d.ui("notify").Get("message").Str)
 	d.ok(`{"type":"compact"}`)

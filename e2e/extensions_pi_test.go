@@ -252,17 +252,7 @@ func (r *rehearsal) settle() {
 // answerDialogs answers what is asked until the output ends.
 func (r *rehearsal) answerDialogs() {
 	answers := r.ex.answers
-	for at := 0; ; at++ {
-		r.mu.Lock()
-		for at >= len(r.lines) && !r.eof {
-			r.more.Wait()
-		}
-		if at >= len(r.lines) {
-			r.mu.Unlock()
-			return
-		}
-		v := gjson.Parse(r.lines[at])
-		r.mu.Unlock()
+	for v := range r.records() {
 		kind := v.Get("type").Str
 		if !strings.HasSuffix(kind, "_ui_request") || !slices.Contains([]string{"select", "confirm", "input", "editor"}, v.Get("method").Str) {
 			continue

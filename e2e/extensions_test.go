@@ -25,11 +25,9 @@ func gallery(t *testing.T, name string) string {
 // ui waits for the next record of a method, and skips what lies before it.
 func (d *daemon) ui(method string) gjson.Result {
 	d.t.Helper()
-	v, at := d.wait(d.seen, "extension_ui_request "+method, func(v gjson.Result) bool {
+	return d.next("extension_ui_request "+method, func(v gjson.Result) bool {
 		return v.Get("type").Str == "extension_ui_request" && v.Get("method").Str == method && (d.session == "" || v.Get("sessionId").Str == d.session)
 	})
-	d.seen = at
-	return v
 }
 
 func (d *daemon) dialog(dialog gjson.Result, members string) {

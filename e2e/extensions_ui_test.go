@@ -99,7 +99,7 @@ func TestDialogsTogether(t *testing.T) {
 		choice, sure, name := d.ui("select"), d.ui("confirm"), d.ui("input")
 		d.dialog(name, `"confirmed":true`)
 		d.dialog(sure, `"value":"yes"`)
-		d.send(`{"type":"extension_ui_response",` + d.named() + `"id":"nobody","cancelled":true}`)
+		d.dialog(gjson.Parse(`{"id":"nobody"}`), `"cancelled":true`)
 		d.dialog(name, `"value":"Ann"`)
 		d.dialog(name, `"value":"Bob"`)
 		d.dialog(choice, `"value":"a"`)
@@ -308,13 +308,12 @@ func TestDialogsOfOpenedSessions(t *testing.T) {
 			} {
 				d.send(`{"type":"prompt","message":"/` + c.command + `","sessionId":"` + id + `"}`)
 				of := func(v gjson.Result) bool { return v.Get("type").Str == asks && v.Get("sessionId").Str == id }
-				asked, at := d.wait(d.seen, asks, func(v gjson.Result) bool { return of(v) && v.Get("method").Str == c.command })
+				asked := d.next(asks, func(v gjson.Result) bool { return of(v) && v.Get("method").Str == c.command })
 				for _, answer := range []string{c.wrong, c.answer} {
 					d.send(`{"type":"` + answers + `","id":"` + asked.Get("id").Str + `",` + answer + `,"sessionId":"` + id + `"}`)
 				}
-				said, at := d.wait(at, "notify", func(v gjson.Result) bool { return of(v) && v.Get("method").Str == "notify" })
+				said := d.next("notify", func(v gjson.Result) bool { return of(v) && v.Get("method").Str == "notify" })
 				assert.Equal(t, c.want, said.Get("message").Str)
-				d.seen = at
 			}
 			require.Zero(t, d.end())
 		})

@@ -17,9 +17,9 @@ import (
 var wires = []string{"mock/mock-1", "compat/chat-1", "resp/resp-1", "gem/gem-1"}
 
 // hangUp closes the connection in the middle.
-func hangUp(s *stream) {
-	s.flush()
-	conn, _, err := s.w.(http.Hijacker).Hijack()
+func hangUp(w http.ResponseWriter) {
+	w.(http.Flusher).Flush()
+	conn, _, err := w.(http.Hijacker).Hijack()
 	if err == nil {
 		if tcp, ok := conn.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0) // a reset, not an end
@@ -28,7 +28,9 @@ func hangUp(s *stream) {
 	}
 }
 
-func raw(f func(s *stream)) answer { return answer{raw: f} }
+func raw(f func(w http.ResponseWriter)) answer {
+	return answer{raw: func(w http.ResponseWriter, _ *http.Request) { f(w) }}
+}
 
 func header(k, v string, a answer) answer {
 	a.header = http.Header{k: {v}}
@@ -42,8 +44,8 @@ func TestProviderFaults(t *testing.T) {
 	cut.cut = true
 	length := tool("c1", "bash", `{"command":"echo never run > ran.txt; exit 1"}`)
 	length.stop = "length"
-	garbage := func(s *stream) {
-		io.WriteString(s.w, "data: {\"not\": json\n\ndata: \x00\xff\n\nevent: nonsense\ndata: []\n\n")
+	garbage := func(w http.ResponseWriter) {
+		io.WriteString(w, "data: {\"not\": json\n\ndata: \x00\xff\n\nevent: nonsense\ndata: []\n\n")
 	}
 	for _, x := range []struct {
 		name    string
@@ -60,8 +62,8 @@ func TestProviderFaults(t *testing.T) {
 		{"502 html", fail(502, `<html>bad gateway</html>`), true, ""},
 		{"cut stream", cut, true, "cut_stream"},
 		{"reset", raw(hangUp), true, ""},
-		{"reset after content", raw(func(s *stream) { io.WriteString(s.w, ": hello\n\n"); hangUp(s) }), true, ""},
-		{"empty", raw(func(*stream) {}), true, ""},
+		{"reset after content", raw(func(w http.ResponseWriter) { io.WriteString(w, ": hello\n\n"); hangUp(w) }), true, ""},
+		{"empty", raw(func(http.ResponseWriter) {}), true, ""},
 		{"401", fail(401, `{"error":{"message":"invalid api key"}}`), false, ""},
 		{"400", fail(400, `{"error":{"message":"bad request: unsupported parameter"}}`), false, ""},
 		{"quota", fail(429, `{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","code":"insufficient_quota"}}`), false, ""},
@@ -169,7 +171,7 @@ func TestProviderFaults(t *testing.T) {
 				`{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}`,
 			}[i]
 			p := small(t)
-			p.llm.summary = "the summary"
+			p.llm.summarises("the summary")
 			d := p.startRaw("--mode", "rpc", "--model", wire)
 			p.llm.plays(text("one"))
 			d.prompt("first")
@@ -184,21 +186,17 @@ func TestProviderFaults(t *testing.T) {
 		p := newPlace(t)
 		p.write(filepath.Join(p.agent(), "settings.json"), `{"httpIdleTimeoutMs":100,"retry":{"baseDelayMs":1,"provider":{"maxRetries":0}}}`)
 		d := p.startRaw("--mode", "rpc", "--multi-session")
-		wait := func(s *stream) { <-s.r.Context().Done() }
+		silence := func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
 		for _, silent := range []answer{
-			raw(func(s *stream) { s.flush(); wait(s) }), // headers, then nothing
-			raw(func(s *stream) { // comments do not count
-				for s.r.Context().Err() == nil {
-					if _, err := io.WriteString(s.w, ": keepalive\n\n"); err != nil {
-						return
-					}
-					s.flush()
-					select {
-					case <-s.r.Context().Done():
-					case <-s.l.gate("tick"):
-					}
+			{raw: silence}, // headers, then nothing
+			{raw: func(w http.ResponseWriter, r *http.Request) { // comments do not count
+				if _, err := io.WriteString(w, ": keepalive\n\n"); err == nil {
+					silence(w, r)
 				}
-			}),
+			}},
 		} {
 			for _, wire := range wires {
 				provider, id, _ := strings.Cut(wire, "/")

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,40 +58,23 @@ func TestKillTasks(t *testing.T) {
 	}
 }
 
-// taskBrain is a model server: the parent calls task, once; a child makes what its
-// assignment says. What it answers follows from what it is asked, in
-// every life.
-func taskBrain(t *testing.T, h *history.History) *httptest.Server {
-	l := newLLM(t)
-	l.h = h
-	asked := 0
-	child := regexp.MustCompile(`MAKE=(\w+)`)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		l.mu.Lock()
-		asked++
-		s := &stream{l: l, w: w, r: r, n: asked}
-		h.Add(history.Asked, askedLine(asked, body))
-		l.mu.Unlock()
-		defer s.over(0)
-		said, rounds := lastSaid(gjson.ParseBytes(body))
-		a := text("done")
-		switch m := child.FindStringSubmatch(said); {
-		case m != nil && rounds == 0:
-			a = tool("w", "bash", fmt.Sprintf(`{"command":"mkdir %[1]s && for k in $(seq %[2]d); do echo %[1]s $k > %[1]s/$k; done; echo %[1]s >> tracked-%[1]s; rm gone-%[1]s"}`, m[1], filesPerTask))
-		case m == nil && strings.HasPrefix(said, "go") && rounds == 0:
-			a = tool("t", "task", `{"agent":"task","isolated":true,"verify":"check","tasks":[
-				{"id":"A","description":"a","assignment":"MAKE=a"},{"id":"B","description":"b","assignment":"MAKE=bad"},{"id":"C","description":"c","assignment":"MAKE=c"}]}`)
-		case m == nil && said == "again" && rounds == 0:
-			a = tool("u", "task", `{"agent":"task","isolated":true,"tasks":[{"id":"D","description":"d","assignment":"MAKE=d"}]}`)
-		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		s.a = a
-		s.messages()
-	}))
-	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	return srv
+// taskBrain decides what a model answers: the parent calls task, once; a child
+// makes what its assignment says. It follows from the request, in every life.
+func taskBrain(body gjson.Result) answer {
+	said, rounds := lastSaid(body)
+	switch m := childPattern.FindStringSubmatch(said); {
+	case m != nil && rounds == 0:
+		return tool("w", "bash", fmt.Sprintf(`{"command":"mkdir %[1]s && for k in $(seq %[2]d); do echo %[1]s $k > %[1]s/$k; done; echo %[1]s >> tracked-%[1]s; rm gone-%[1]s"}`, m[1], filesPerTask))
+	case m == nil && strings.HasPrefix(said, "go") && rounds == 0:
+		return tool("t", "task", `{"agent":"task","isolated":true,"verify":"check","tasks":[
+			{"id":"A","description":"a","assignment":"MAKE=a"},{"id":"B","description":"b","assignment":"MAKE=bad"},{"id":"C","description":"c","assignment":"MAKE=c"}]}`)
+	case m == nil && said == "again" && rounds == 0:
+		return tool("u", "task", `{"agent":"task","isolated":true,"tasks":[{"id":"D","description":"d","assignment":"MAKE=d"}]}`)
+	}
+	return text("done")
 }
+
+var childPattern = regexp.MustCompile(`MAKE=(\w+)`)
 
 func killTasks(t *testing.T, seed uint64, moment string, seen map[string]int) {
 	rng := rand.New(rand.NewPCG(seed, 18))
@@ -111,7 +91,7 @@ func killTasks(t *testing.T, seed uint64, moment string, seen map[string]int) {
 		budget = fmt.Sprintf(`{"maxOutputTokens":%d}`, limit)
 	}
 	merge := map[bool]string{false: "patch", true: "branch"}[branch]
-	p.write(filepath.Join(p.agent(), "models.json"), strings.ReplaceAll(p.llm.modelsJSON(), p.llm.srv.URL, taskBrain(t, p.h).URL))
+	p.llm.decide(taskBrain)
 	p.write(filepath.Join(p.agent(), "settings.json"), fmt.Sprintf(`{"task":{"enabled":true,"budget":%s,"isolation":{"enabled":true,"merge":%q},"verification":{"enabled":true,"profiles":{
 		"check":{"commands":[{"name":"begins","command":"touch %s; sleep 0.02"},{"name":"good","command":"test ! -e bad"}]}}}}}`, budget, merge, verifying))
 	for _, name := range taskNames {
@@ -206,7 +186,7 @@ func killedLife(t *testing.T, p *place, rng *rand.Rand, moment, cache, verifying
 		}
 	}
 	for deadline := time.Now().Add(patience); !begins(); { // it is over in some milliseconds: to wait is to miss it
-		if _, over := last(d.output(), func(v gjson.Result) bool { return v.Get("type").Str == "agent_settled" }); over {
+		if d.has("agent_settled") {
 			break
 		}
 		require.True(t, time.Now().Before(deadline), "%s never begins\n%s", moment, d.errors())
@@ -218,7 +198,7 @@ func killedLife(t *testing.T, p *place, rng *rand.Rand, moment, cache, verifying
 	<-timer.C
 	require.NoError(t, d.cmd.Process.Kill())
 	<-d.exited
-	if _, over := last(d.output(), func(v gjson.Result) bool { return v.Get("type").Str == "tool_execution_end" }); !over {
+	if !d.has("tool_execution_end") {
 		seen["killed in time"]++
 	}
 	return session

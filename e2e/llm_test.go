@@ -29,7 +29,8 @@ type llm struct {
 	of       map[string][]answer // for conversations that begin with a word; see playsTo
 	requests []request
 	gates    map[string]chan struct{}
-	summary  string           // answers every summariser, without taking from answers
+	summary  string // answers every summariser, without taking from answers
+	think    func(body gjson.Result) answer
 	h        *history.History // nil for none
 }
 
@@ -46,11 +47,11 @@ type answer struct {
 	body   string // with status
 	header http.Header
 	steps  []step
-	stop   string          // stop, length, toolUse; "" by the steps
-	raw    func(s *stream) // writes the answer instead
-	cut    bool            // the connection closes before the closing event
-	input  int             // usage; 100 if 0
-	output int             // usage; 10 if 0
+	stop   string                                       // stop, length, toolUse; "" by the steps
+	raw    func(w http.ResponseWriter, r *http.Request) // writes the answer instead
+	cut    bool                                         // the connection closes before the closing event
+	input  int                                          // usage; 100 if 0
+	output int                                          // usage; 10 if 0
 }
 
 // step is a piece of a streamed answer.
@@ -163,6 +164,21 @@ func (l *llm) openAll() {
 	}
 }
 
+// decide answers every request by what it says, instead of the answers laid out.
+// think is called by one request at a time.
+func (l *llm) decide(think func(body gjson.Result) answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.think = think
+}
+
+// summarises answers every request for a summary with a text.
+func (l *llm) summarises(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.summary = text
+}
+
 // request waits for the n-th request, from 0.
 func (l *llm) request(n int) request {
 	l.t.Helper()
@@ -216,7 +232,9 @@ func (l *llm) serve(w http.ResponseWriter, r *http.Request) {
 		l.h.Add(history.Asked, askedLine(n, body))
 	}
 	a := fail(500, `{"error":{"message":"the test has no answer for this request"}}`)
-	if l.summary != "" && strings.Contains(string(body), `conversation>\n`) {
+	if l.think != nil {
+		a = l.think(gjson.ParseBytes(body))
+	} else if l.summary != "" && strings.Contains(string(body), `conversation>\n`) {
 		a = text(l.summary)
 	} else if own, is := l.next(begins(body)); is {
 		a = own
@@ -239,7 +257,7 @@ func (l *llm) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	switch {
 	case a.raw != nil:
-		a.raw(s)
+		a.raw(w, r)
 	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
 		s.completions()
 	case strings.HasSuffix(r.URL.Path, "/responses"):

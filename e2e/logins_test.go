@@ -25,10 +25,9 @@ const openAITokens = "auth.openai.com/api/accounts/oauth/token"
 func loginOpenAI(d *daemon, v *vendors) gjson.Result {
 	d.send(`{"type":"login","id":"login","provider":"openai","method":"paste"}`)
 	for {
-		dialog, at := d.wait(d.seen, "a dialog or the end", func(r gjson.Result) bool {
+		dialog := d.next("a dialog or the end", func(r gjson.Result) bool {
 			return r.Get("method").Str == "select" || r.Get("method").Str == "open_url" || r.Get("id").Str == "login"
 		})
-		d.seen = at
 		switch dialog.Get("method").Str {
 		case "select":
 			d.dialog(dialog, `"value":"`+dialog.Get("options.0").Str+`"`)

@@ -17,7 +17,7 @@ func TestLongSession(t *testing.T) {
 	const n = 12_000
 	p := newPlace(t)
 	p.llm.plays(text("done"))
-	p.llm.summary = "the summary"
+	p.llm.summarises("the summary")
 	file := filepath.Join(p.root, "long.jsonl")
 	p.write(file, longSession(p.work, n))
 	d := p.start("--session", file)

@@ -39,7 +39,7 @@ func TestPiOpensOperations(t *testing.T) { eachPi(t, testPiOpensOperations) }
 
 func testPiOpensOperations(t *testing.T, v pi) {
 	node, dist := v.install(t)
-	p := quickPlace(t)
+	p := newPlace(t)
 	p.write(filepath.Join(p.agent(), "settings.json"), `{"compaction":{"keepRecentTokens":5}}`)
 	d := p.start()
 	files, order := operations(d)

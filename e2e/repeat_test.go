@@ -30,7 +30,7 @@ func TestPassingFailure(t *testing.T) {
 		{"union, 529", nil, `{}`, []answer{overloaded, text("fine")}, 2, "agent_end"},
 		{"union, 500", nil, `{}`, []answer{fail(500, `{}`), text("fine")}, 2, "agent_end"},
 		{"union, 429", nil, `{}`, []answer{fail(429, `{}`), text("fine")}, 2, "agent_end"},
-		{"union, reset", nil, `{}`, []answer{raw(func(*stream) { panic(http.ErrAbortHandler) }), text("fine")}, 2, "agent_end"},
+		{"union, reset", nil, `{}`, []answer{raw(func(http.ResponseWriter) { panic(http.ErrAbortHandler) }), text("fine")}, 2, "agent_end"},
 		{"union, twice", nil, `{}`, []answer{overloaded, overloaded, text("fine")}, 3, "agent_end"},
 		{"union, three times", nil, `{"retry":{"baseDelayMs":1}}`, []answer{overloaded, overloaded, overloaded, text("fine")}, 4, "agent_end auto_retry_start agent_end auto_retry_end"},
 		{"union, not wanted by the service", nil, `{"retry":{"baseDelayMs":1}}`, []answer{never, text("fine")}, 2, "agent_end auto_retry_start agent_end auto_retry_end"},

@@ -133,20 +133,12 @@ type script struct {
 }
 
 func newScript(t *testing.T, name string, args []string) *script {
-	p := quickPlace(t)
+	p := newPlace(t)
 	p.watched()
 	s := &script{t: t, name: name, p: p, args: args, vars: map[string]string{}}
 	s.let("WORK", p.work)
 	s.let("HOME", p.home)
 	return s
-}
-
-// quickPlace is a home whose daemons do not stay for a second after their end,
-// as programs with the race detector do.
-func quickPlace(t *testing.T) *place {
-	p := newPlace(t)
-	p.env = append(p.env, "GORACE=atexit_sleep_ms=0")
-	return p
 }
 
 func (s *script) let(name, value string) {
@@ -224,9 +216,7 @@ func (s *script) step(line string) {
 	case "llm":
 		s.p.llm.plays(s.answer(rest))
 	case "summary":
-		s.p.llm.mu.Lock()
-		s.p.llm.summary = s.words(rest)[0]
-		s.p.llm.mu.Unlock()
+		s.p.llm.summarises(s.words(rest)[0])
 	case "open":
 		s.p.llm.open(rest)
 	case "asked":

@@ -135,11 +135,11 @@ type lab struct {
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 func (l *lab) open() {
-	l.p = quickPlace(l.t)
+	l.p = newPlace(l.t)
 	l.p.write(filepath.Join(l.p.agent(), "settings.json"), `{"compaction":{"keepRecentTokens":5},"retry":{"baseDelayMs":1,"provider":{"maxRetries":0}}}`)
 	l.p.write(filepath.Join(l.p.agent(), "models.json"), strings.NewReplacer(
 		`"mock":`, `"anthropic":`, `"id":"think"`, `"id":"claude-sonnet-4-20250514"`).Replace(l.p.llm.modelsJSON()))
-	l.p.llm.summary = "Summary of conversation..."
+	l.p.llm.summarises("Summary of conversation...")
 	l.d = l.p.start("--dialect", l.dialect, "--provider", "anthropic", "--model", "claude-sonnet-4-20250514", "--thinking", "medium")
 }
 
@@ -150,9 +150,7 @@ func (l *lab) fresh() {
 	l.d.ok(`{"type":"abort"}`)
 	l.d.ok(`{"type":"clear_queue"}`)
 	l.p.llm.openAll()
-	l.p.llm.mu.Lock()
-	l.p.llm.answers = nil
-	l.p.llm.mu.Unlock()
+	l.p.llm.clear()
 	l.files++
 	path := filepath.Join(l.p.root, fmt.Sprintf("session-%d.jsonl", l.files))
 	l.p.write(path, l.session())

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,8 +29,7 @@ func TestSoak(t *testing.T) {
 		t: t, p: newPlace(t), program: program, rng: rand.New(rand.NewPCG(1, 0)), h: &history.History{},
 		mark: fmt.Sprintf("TROUPE_CHAOS=%d.soak", os.Getpid()), marks: map[string]string{},
 	}
-	brain := newBrain(t)
-	c.p.write(filepath.Join(c.p.agent(), "models.json"), strings.ReplaceAll(c.p.llm.modelsJSON(), c.p.llm.srv.URL, brain.URL))
+	c.p.llm.decide(brain())
 	m := c.start("")
 	_, ok := m.answer(m.tell(`{"type":"get_protocol_info"}`))
 	require.True(t, ok)
@@ -62,22 +60,10 @@ func TestSoak(t *testing.T) {
 // settle waits for n runs to be over.
 func (m *mortal) settle(n int) {
 	m.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	timer := time.AfterFunc(time.Minute, func() { m.mu.Lock(); m.more.Broadcast(); m.mu.Unlock() })
-	defer timer.Stop()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for at, settled := 0, 0; ; {
-		for ; at < len(m.lines); at++ {
-			if gjson.Get(m.lines[at], "type").Str == "agent_settled" {
-				settled++
-			}
-		}
-		if settled >= n {
-			return
-		}
-		require.False(m.t, m.eof || time.Now().After(deadline), "%d of %d runs are over", settled, n)
-		m.more.Wait()
+	for at, settled := 0, 0; settled < n; settled++ {
+		_, at = m.wait(at, fmt.Sprintf("the end of run %d of %d", settled+1, n), func(v gjson.Result) bool {
+			return v.Get("type").Str == "agent_settled"
+		})
 	}
 }
 
