@@ -32,7 +32,7 @@ sumtype: ## switches over sealed interfaces name every case
 	$(TOOL) go-check-sumtype $(PKGS)
 
 # What the race detector does not look into: an interpreter that was C, whose heap is none of Go's, so that the detector
-# passes over it at the price of a call for every access, and a compiler which is given text. e2e/main_test.go has the same.
+# passes over it at the price of a call for every access, and a compiler which is given text. e2e/harness/build.go has the same.
 RACE := -race -gcflags=modernc.org/libquickjs=-race=false -gcflags=modernc.org/libc=-race=false -gcflags=github.com/evanw/esbuild/...=-race=false
 PURE := /actors/core|/protocol
 test: ## tests of every room, those where goroutines meet with the race detector, and the import rules
@@ -46,10 +46,10 @@ generate-check: ## the generated files are fresh
 	go test ./cmd/troupe -run TestGenerated
 
 e2e: ## the built binary
-	go test -count=1 ./e2e/... # the binary is not among what the test cache knows
+	set -o pipefail; go test -count=1 -json ./e2e/... | go run ./e2e/need/skipped
 
 live-logins: ## one short question through every provider that you have credentials for (P= for one): your accounts, your money
-	go test -count=1 -tags live ./e2e -v -run '^TestLiveLogins$$' $(if $(P),-live.provider=$(P))
+	go test -count=1 -tags live ./e2e/logins -v -run '^TestLiveLogins$$' $(if $(P),-live.provider=$(P))
 
 allocs: ## allocations of the hot paths against e2e/bench/allocs.txt; a slower path is no failure, a greedier one is
 	go run ./e2e/bench -allocs
@@ -65,7 +65,7 @@ KILL_CYCLES ?= 200
 CHAOS_FIRST ?= 1
 chaos: ## faults by seed (SEED= for one): actors on a simulated disk, kill loops of the binary
 	go test -count=1 -timeout 60m ./actors/scenario/chaos -run '^TestChaos$$' -chaos.seeds=$(CHAOS_SEEDS) -chaos.first=$(CHAOS_FIRST) $(if $(filter-out 0,$(SEED)),-chaos.seed=$(SEED))
-	go test -count=1 -timeout 60m ./e2e -run '^TestKill' -kill.cycles=$(KILL_CYCLES) -kill.first=$(CHAOS_FIRST) $(if $(filter-out 0,$(SEED)),-kill.seed=$(SEED))
+	go test -count=1 -timeout 60m ./e2e/chaos -run '^TestKill' -kill.cycles=$(KILL_CYCLES) -kill.first=$(CHAOS_FIRST) $(if $(filter-out 0,$(SEED)),-kill.seed=$(SEED))
 
 chaos-long: ## the same, 20,000 seeds and 5,000 kill cycles
 	$(MAKE) chaos CHAOS_SEEDS=20000 KILL_CYCLES=5000

@@ -138,7 +138,7 @@ func TestDocsCount(t *testing.T) {
 		require.Contains(t, read(t, root+"/"+doc), fmt.Sprintf(format, args...))
 	}
 	says("docs/reliability.md", "make chaos                          # %s seeds, %s kill cycles", variable("CHAOS_SEEDS"), variable("KILL_CYCLES"))
-	says("docs/reliability.md", "the short measure: %s seeds, %s kill cycles", flag("actors/scenario/chaos/chaos_test.go", "chaos.seeds"), flag("e2e/chaos_test.go", "kill.cycles"))
+	says("docs/reliability.md", "the short measure: %s seeds, %s kill cycles", flag("actors/scenario/chaos/chaos_test.go", "chaos.seeds"), flag("e2e/chaos/chaos_test.go", "kill.cycles"))
 	says("docs/configuration.md", "the %s tools", words[len(tools.New().Names())])
 	names := []string{}
 	for _, d := range protocol.Dialects() {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"troupe/e2e/need"
 )
 
 // Browser is a headless Chromium, spoken to over its debugging pipe, so that
@@ -120,13 +122,7 @@ func chromium(t testing.TB) string {
 	if testing.Short() {
 		t.Skip("browser checks are left out of short runs")
 	}
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Skip("no chromium on PATH: exported pages were not opened in a browser (Debian: apt-get install chromium)")
-	return ""
+	return need.Program(t, "chromium", "chromium-browser", "google-chrome", "chrome")
 }
 
 // read sorts what the browser says until it falls silent.

@@ -15,6 +15,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
+
+	"troupe/e2e/need"
 )
 
 // Firefox is a tab of a headless Firefox, spoken to in WebDriver BiDi.
@@ -35,12 +37,7 @@ func StartFirefox(t testing.TB) *Firefox {
 	if testing.Short() {
 		t.Skip("browser checks are left out of short runs")
 	}
-	path, err := exec.LookPath("firefox-esr")
-	if err != nil {
-		if path, err = exec.LookPath("firefox"); err != nil {
-			t.Skip("no firefox on PATH (Debian: apt-get install firefox-esr)")
-		}
-	}
+	path := need.Program(t, "firefox-esr", "firefox")
 	home := t.TempDir()
 	cmd := exec.Command(path, "--headless", "--no-remote", "--remote-debugging-port=0", "--profile", home, "about:blank")
 	cmd.Env = append(os.Environ(), "HOME="+home, "MOZ_HEADLESS=1", "MOZ_DISABLE_CONTENT_SANDBOX=1", "MOZ_CRASHREPORTER_DISABLE=1")

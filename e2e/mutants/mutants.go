@@ -35,16 +35,16 @@ var (
 	asks     = []string{"./actors/scenario/consent", "./actors/scenario/failover", "-run", "TestQuestionsOver|TestDialogEnds"}
 	models   = []string{"./providers/registry", "./providers/wire"}
 	logins   = []string{"./providers/auth"}
-	ends     = []string{"./e2e", "-run", "TestAbortEnds|TestEOF"}
-	pipes    = []string{"./e2e", "-run", "TestProcessSIGPIPE"}
-	keys     = []string{"./e2e", "-run", "TestChildEnvironment|TestOwnEnvironment"}
+	ends     = []string{"./e2e/process", "-run", "TestAbortEnds|TestEOF"}
+	pipes    = []string{"./e2e/process", "-run", "TestProcessSIGPIPE"}
+	keys     = []string{"./e2e/process", "-run", "TestChildEnvironment|TestOwnEnvironment"}
 	lines    = []string{"./protocol", "./protocol/pi"}
-	tasks    = []string{"./e2e", "-run", "^TestScripts$/^(task|budget)$"}
-	slash    = []string{"./e2e", "-run", "TestScripts/(steer|follow_up)$"}
+	tasks    = []string{"./e2e/wire", "-run", "^TestScripts$/^(task|budget)$"}
+	slash    = []string{"./e2e/wire", "-run", "TestScripts/(steer|follow_up)$"}
 	wires    = []string{"./providers/openai", "-run", "TestConformance"}
 	words    = []string{"./providers", "-run", "TestErrorTexts"}
-	forms    = []string{"./e2e", "-run", "TestShapes"}
-	passes   = []string{"./e2e", "-run", "TestPassingFailure"}
+	forms    = []string{"./e2e/compat", "-run", "TestShapes"}
+	passes   = []string{"./e2e/providers", "-run", "TestPassingFailure"}
 )
 
 // mutants are the bugs. Each was made by somebody once, here or elsewhere.
@@ -215,9 +215,9 @@ var mutants = []mutant{
 	{"other arguments of a call are not checked", "actors/core/approval.go", "case why != \"\":\n\t\tm.fail(c, protocol.CodeInvalidParams.Errorf(\"The arguments", "case false:\n\t\tm.fail(c, protocol.CodeInvalidParams.Errorf(\"The arguments", several},
 	{"other arguments of a call are not judged", "actors/core/approval.go", "m.done(c, nil)\n\tm.judge(about)", "m.done(c, nil)\n\tm.runApproved(about)", several},
 	{"links lead out of the roots", "actors/remote/roots.go", "\t\tpath = real(path)\n", "", []string{"./actors/remote", "-run", "TestBelow"}},
-	{"a path over the network is not looked at", "actors/conn/router.go", "case r.paths().outside(req.Cmd) != nil:", "case false:", []string{"./e2e", "-run", "TestServeRoots"}},
+	{"a path over the network is not looked at", "actors/conn/router.go", "case r.paths().outside(req.Cmd) != nil:", "case false:", []string{"./e2e/serve", "-run", "TestServeRoots"}},
 	{"a session that is open is deleted", "store/trash.go", "err := f.Lock(); err != nil && !noLocks(err)", "err := f.Lock(); false && err != nil", []string{"./store", "-run", "TestTrash"}},
-	{"a copy of a project is trusted as nobody's", "store/config/trust.go", "if p.Above != nil {", "if false {", []string{"./e2e", "-run", "TestTrustOfTasks"}},
+	{"a copy of a project is trusted as nobody's", "store/config/trust.go", "if p.Above != nil {", "if false {", []string{"./e2e/security", "-run", "TestTrustOfTasks"}},
 	{"a beat that was late leaves no interval behind it", "actors/cluster/beats.go", "b.busy, b.due, b.leased, b.until = false, now+b.timing.Every,", "b.busy, b.due, b.leased, b.until = false, b.sent+b.timing.Every,", beats},
 	{"the beat under way counts", "actors/cluster/beats.go", "return uint64(t.Miss) + 1", "return uint64(t.Miss) - 1", beats},
 	{"a lease comes back as if it had never lapsed", "actors/cluster/beats.go", "if !b.leased || b.sent >= b.until {", "if !b.leased {", beats},
@@ -233,12 +233,12 @@ var mutants = []mutant{
 	{"a dialog that nobody can show waits", "actors/session/dialogs.go", "if s.waitsForSomebody() || s.spec.Child != nil || s.clients.attached() == 0 && !s.spec.Retain {", "if true {", []string{"./actors/scenario/consent", "-run", "TestDialogsThat"}},
 	{"a retained dialog is lost", "actors/session/dialogs.go", "if s.waitsForSomebody() || s.spec.Child != nil ||", "if s.spec.Child != nil ||", []string{"./actors/scenario/consent", "-run", "TestRetainedDialog"}},
 	{"a client is asked what it cannot show", "protocol/pi/encode.go", "if !e.wire.ShowsRecord(ev) {", "if false {", []string{"./actors/scenario/consent", "-run", "TestDialogsThat"}},
-	{"a dead connection keeps its place", "actors/conn/repeat.go", "if older != nil {", "if false {", []string{"./e2e", "-run", "TestServeReplaced"}},
-	{"who fetches a picture listens to the session", "actors/conn/routes.go", "if isImage || r.routes.relay", "if false && isImage || r.routes.relay", []string{"./e2e", "-run", "TestServeImages"}},
+	{"a dead connection keeps its place", "actors/conn/repeat.go", "if older != nil {", "if false {", []string{"./e2e/serve", "-run", "TestServeReplaced"}},
+	{"who fetches a picture listens to the session", "actors/conn/routes.go", "if isImage || r.routes.relay", "if false && isImage || r.routes.relay", []string{"./e2e/serve", "-run", "TestServeImages"}},
 	{"the second picture has the first one's place", "store/images.go", "from = block.Index + len(block.Raw)", "from = block.Index", []string{"./store", "-run", "TestImageRefs"}},
 	{"a thousand clients may each have a megabyte waiting", "actors/conn/lag.go", "min(l.most, maxLagging/int(max(1, l.others.Load())))", "l.most", []string{"./actors/conn", "-run", "TestShare"}},
 	{"a wrong entry takes the file", "providers/auth/entry.go", "return File{Entries: out, Unused: errors.Join(unused...)}, nil", "return File{Entries: out, Unused: errors.Join(unused...)}, errors.Join(unused...)", logins},
-	{"a logout ends with its client", "actors/logins/logins.go", "if of.router == router.Id && r.login {", "if of.router == router.Id {", []string{"./e2e", "-run", "TestLogoutAtTheEnd"}},
+	{"a logout ends with its client", "actors/logins/logins.go", "if of.router == router.Id && r.login {", "if of.router == router.Id {", []string{"./e2e/logins", "-run", "TestLogoutAtTheEnd"}},
 	{"the ring has no bound", "actors/session/ring.go", "cmp.Or(r.limit, DefaultRing)", "DefaultRing<<8", resumes},
 	{"a client that leaves is not answered", "actors/session/guard.go", "case len(d.clients.replies.owed(who.Client)) > 0:", "case false:", shells},
 	{"who waits for a host that has left waits for ever", "actors/core/host.go", "if c.host != \"\" {\n\t\t\tm.hostGone", "if false {\n\t\t\tm.hostGone", shells},
@@ -268,7 +268,7 @@ var mutants = []mutant{
 	{"a file that was written over is believed", "store/write.go", "err = l.unaltered(at.Size)", "", files},
 	{"an entry is acknowledged in a file that was moved", "store/write.go", "case !at.sameFile(file) || at.Size < end:", "case false:", files},
 	{"a line of a session may be of any length", "store/lines.go", "+1)), protocol.MaxSessionLine)", "+1)), 4*protocol.MaxSessionLine)", files},
-	{"a session is exported over itself", "actors/session/slowquery.go", "if err == nil && is {", "if err == nil && is && path == \"\" {", []string{"./e2e", "-run", "TestOutputPaths"}},
+	{"a session is exported over itself", "actors/session/slowquery.go", "if err == nil && is {", "if err == nil && is && path == \"\" {", []string{"./e2e/wire", "-run", "TestOutputPaths"}},
 	{"on a full disk a file is emptied", "tools/files.go", "return errors.Is(err, why) }", "return errors.Is(err, why) || true }", []string{"./tools", "-run", "TestOnlyInPlace"}},
 	{"a name is kept only once something was said", "actors/core/settings.go", "m.append(protocol.SessionInfo{", "m.note(protocol.SessionInfo{", shells},
 	{"on a full disk questions are not answered", "actors/core/restore.go", "case e.instead != nil:", "case false:", laws},
@@ -313,12 +313,12 @@ var mutants = []mutant{
 	{"what a template says is looked up again", "actors/core/prompt.go",
 		"m.set.Rules.RefuseSlash && c.Slash:", "m.set.Rules.RefuseSlash && q.Text != \"\" && q.Text[0] == '/':", slash},
 	{"a tree has nodes that nobody made", "store/index.go", "return k >= kindTodos && k <= kindTroupe", "return false && k >= kindTodos", files},
-	{"a model commands the terminal", "cmd/troupe/screen.go", "if unicode.IsControl(r) && ", "if false && ", []string{"./e2e", "-run", "TestTerminal"}},
+	{"a model commands the terminal", "cmd/troupe/screen.go", "if unicode.IsControl(r) && ", "if false && ", []string{"./e2e/process", "-run", "TestTerminal"}},
 	{"-p wins over --mode json", "cmd/troupe/main.go", "case o.mode == \"\" && (o.print || o.words() > 0",
-		"case o.print || o.mode == \"\" && (o.words() > 0", []string{"./e2e", "-run", "TestJSONMode"}},
+		"case o.print || o.mode == \"\" && (o.words() > 0", []string{"./e2e/process", "-run", "TestJSONMode"}},
 	{"what is piped in has no limit", "cmd/troupe/oneshot.go", "case len(text) > protocol.MaxAttached:", "case false:",
-		[]string{"./e2e", "-run", "TestEndlessInput"}},
-	{"words of pi go to the model", "cmd/troupe/main.go", "case slices.Contains(piCommands, word):", "case slices.Contains(piCommands, word) && false:", []string{"./e2e", "-run", "TestCommandWords"}},
+		[]string{"./e2e/process", "-run", "TestEndlessInput"}},
+	{"words of pi go to the model", "cmd/troupe/main.go", "case slices.Contains(piCommands, word):", "case slices.Contains(piCommands, word) && false:", []string{"./e2e/process", "-run", "TestCommandWords"}},
 	{"a project that nobody trusts starts programs", "store/config/trust.go", "case Text, Tunes:", "case Text, Tunes, Starts:", configs},
 	{"a project trusts itself", "store/config/settings.go", "part.Effect == Reserved && l.location == Project", "false", configs},
 	{"a store that cannot be read trusts", "store/config/trust.go", "return refused, file, []Problem", "return Everything, file, []Problem", configs},
@@ -326,7 +326,7 @@ var mutants = []mutant{
 	{"a kind of file has no limit", "store/config/intake.go", "in.files > protocol.MaxTextFiles || in.bytes > protocol.MaxTextTotal", "false", configs},
 	{"a file of somebody else has no limit", "protocol/bounded/bounded.go", "return b[:limit], TooLarge{limit}", "return b, nil", []string{"./protocol/bounded"}},
 	{"what the kernel makes up is read", "protocol/bounded/bounded.go", "case size == 0:", "case size < 0:", []string{"./protocol/bounded"}},
-	{"queued input of anybody is the user's", "actors/session/open.go", "if path == \"\" || store.Holds(w.logs.own, path) {", "if true {", []string{"./e2e", "-run", "TestForeignQueue"}},
+	{"queued input of anybody is the user's", "actors/session/open.go", "if path == \"\" || store.Holds(w.logs.own, path) {", "if true {", []string{"./e2e/security", "-run", "TestForeignQueue"}},
 	{"a proxy is everybody's", "providers/wire/client.go", "who := route{accountOf(cred), proxy}", "who := route{accountOf(cred), \"\"}", models},
 	{"a broken models.json takes models away", "protocol/bounded/watched.go", "f.Err = fmt.Errorf(\"%s: %w\", f.Path, err)\n\t\treturn true", "f.Err = fmt.Errorf(\"%s: %w\", f.Path, err)", models},
 	{"each session renews a login", "providers/auth/token.go", "case l.running != nil:", "case false:", logins},
@@ -337,8 +337,8 @@ var mutants = []mutant{
 	{"who signed an ID token does not matter", "providers/auth/idtoken.go", "if !verify(", "if false && !verify(", logins},
 	{"a lock is taken from who holds it", "providers/auth/lock.go", "ageOf(name, info) < orphanAge", "false", logins},
 	{"renewing drops what pi has put beside a token", "providers/auth/token.go", "t.over(find(list, provider))", "t.over(nil)", logins},
-	{"a session goes on with another model", "actors/session/open.go", "return protocol.MissingModel(provider, id)", "return nil", []string{"./e2e", "-run", "TestModel"}},
-	{"settings of a client are not checked", "actors/session/workspace.go", "return nil, protocol.CodeInvalidParams.Errorf(\"%s\", err)", "files, dirs, problems, _ = shared.loadSettings(cwd, rules, nil, spec.Child)", []string{"./e2e", "-run", "TestOpenSessionSettings"}},
+	{"a session goes on with another model", "actors/session/open.go", "return protocol.MissingModel(provider, id)", "return nil", []string{"./e2e/process", "./e2e/sessions", "-run", "TestModel"}},
+	{"settings of a client are not checked", "actors/session/workspace.go", "return nil, protocol.CodeInvalidParams.Errorf(\"%s\", err)", "files, dirs, problems, _ = shared.loadSettings(cwd, rules, nil, spec.Child)", []string{"./e2e/security", "-run", "TestOpenSessionSettings"}},
 	{"a log has no limit", "tools/logs.go", "n = min(n, l.each-f.size)", "", []string{"./tools", "-run", "TestLogs"}},
 	{"logs outlive their session", "tools/procs.go", "p.logs.removeAll()", "", []string{"./tools", "-run", "TestLogs"}},
 	{"what runs in the background is read in a hurry", "tools/procs.go", "time.Sleep(sipPause)", "", []string{"./tools", "-run", "TestBackgroundOutput"}},

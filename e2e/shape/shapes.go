@@ -3,7 +3,7 @@
 // covers the protocol is played to pi, what comes is kept as one small file for
 // each version, and the same script played to troupe must give at least that.
 //
-//	go run ./e2e/shape/record -out e2e/testdata/shapes/pi-0.45.7.txt -- node PATH/dist/cli.js
+//	go run ./e2e/shape/record -out e2e/compat/testdata/shapes/pi-0.45.7.txt -- node PATH/dist/cli.js
 //
 // records again; see the command for what it needs.
 package shape

@@ -2,8 +2,8 @@
 // the RPC protocol, or reads recordings of one, and writes what its records look
 // like.
 //
-//	go run ./e2e/shape/record -out e2e/testdata/shapes/pi-0.45.7.txt -- node PATH/dist/cli.js
-//	go run ./e2e/shape/record -out e2e/testdata/shapes/pi-1.5.2.txt -traces 'e2e/testdata/traces/pi152-*.jsonl'
+//	go run ./e2e/shape/record -out e2e/compat/testdata/shapes/pi-0.45.7.txt -- node PATH/dist/cli.js
+//	go run ./e2e/shape/record -out e2e/compat/testdata/shapes/pi-1.5.2.txt -traces 'e2e/compat/testdata/traces/pi152-*.jsonl'
 //
 // pi comes from npm, each version into a directory of its own:
 //

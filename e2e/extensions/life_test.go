@@ -1,0 +1,129 @@
+package extensions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"troupe/e2e/harness"
+)
+
+// TestSessionStartIsAwaited: no run begins before the handlers of session_start are through, however
+// long somebody thinks about what they ask.
+func TestSessionStartIsAwaited(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	d := p.Start("-e", p.WriteExtension("start", `export default (pi) => pi.on("session_start", async (_, ctx) => pi.appendEntry("said", await ctx.ui.input("Who?")))`))
+	p.Model.Enqueue(harness.Text("Hello."))
+	d.OK(`{"type":"prompt","message":"hello"}`)
+	asked := d.UIRequest("input")
+	d.OK(`{"type":"abort"}`)
+	d.Event("agent_settled")
+	d.OK(`{"type":"prompt","message":"again"}`)
+	require.Zero(t, p.Model.RequestCount(), "the model was asked before the dialog was answered")
+	d.Send(`{"type":"extension_ui_response","id":"` + asked.Get("id").Str + `","value":"Ann"}`)
+	d.Event("agent_settled")
+	_, entries := d.SessionFile()
+	var order []string
+	for _, e := range entries {
+		if kind := e.Get("type").Str; kind == "custom" || e.Get("message.role").Str == "assistant" {
+			order = append(order, kind+" "+e.Get("message.stopReason").Str+e.Get("data").Str)
+		}
+	}
+	require.Equal(t, []string{"message aborted", "custom Ann", "message stop"}, order)
+	require.Zero(t, d.Close())
+}
+
+// TestFirstCommandIsTold: what the first commands do is told, for they wait until extensions are there.
+func TestFirstCommandIsTold(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	d := p.Start("-e", p.WriteExtension("told", `export default (pi) => pi.on("session_info_changed", (event, ctx) => ctx.ui.notify("named " + event.name))`))
+	d.OK(`{"type":"set_session_name","name":"first"}`)
+	require.Equal(t, "named first", d.UIRequest("notify").Get("message").Str)
+	require.Zero(t, d.Close())
+}
+
+// TestExtensionLastWords: what extensions say about the end is heard, whether they
+// wait for something or not.
+func TestExtensionLastWords(t *testing.T) {
+	t.Parallel()
+	for range 3 { // their end and their words must not race
+		p := harness.NewPlace(t)
+		d := p.Start("-e", p.WriteExtension("words", `export default (pi) => {
+			pi.on("session_shutdown", (e, ctx) => { ctx.ui.setStatus("a", "b"); ctx.ui.setStatus("a", undefined) });
+			pi.on("session_shutdown", async (e, ctx) => { await pi.exec("true", []); ctx.ui.notify("bye") });
+		}`))
+		d.OK(`{"type":"get_commands"}`)
+		require.Zero(t, d.Close())
+		assert.Equal(t, "b", d.UIRequest("setStatus").Get("statusText").Str)
+		last := d.UIRequest("setStatus")
+		assert.False(t, last.Get("statusText").Exists(), last.Raw)
+		assert.Equal(t, "bye", d.UIRequest("notify").Get("message").Str)
+	}
+}
+
+// TestExtensionShutdown: ctx.shutdown ends the program, though its input is open;
+// a run that goes on is finished first.
+func TestExtensionShutdown(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	quit := p.WriteExtension("quit", `export default (pi) => {
+		pi.registerCommand("quit", { handler: async (args, ctx) => ctx.shutdown() });
+		pi.registerTool({ name: "finish", label: "Finish", description: "Ends", parameters: { type: "object", properties: {} },
+			async execute(id, params, signal, onUpdate, ctx) { ctx.shutdown(); return { content: [{ type: "text", text: "ending" }] } } });
+		pi.on("session_shutdown", (e, ctx) => ctx.ui.notify("closing"));
+	}`)
+	d := p.Start("-e", quit)
+	d.OK(`{"type":"get_commands"}`)
+	d.OK(`{"type":"prompt","message":"/quit"}`)
+	assert.Zero(t, d.WaitExit())
+	assert.Equal(t, "closing", d.UIRequest("notify").Get("message").Str)
+
+	p.Model.Enqueue(harness.ToolCall("c1", "finish", `{}`), harness.Text("the last word"))
+	d = p.Start("-e", quit)
+	d.OK(`{"type":"get_commands"}`)
+	d.OK(`{"type":"prompt","message":"go"}`)
+	assert.Zero(t, d.WaitExit())
+	assert.Contains(t, d.Event("agent_end").Raw, "the last word")
+
+	d = p.Start("-e", quit, "--multi-session") // others stay
+	one, other := d.OK(`{"type":"open_session"}`).Get("sessionId").Str, d.OK(`{"type":"open_session"}`).Get("sessionId").Str
+	d.OK(`{"type":"get_commands","sessionId":"` + one + `"}`)
+	d.OK(`{"type":"prompt","message":"/quit","sessionId":"` + one + `"}`)
+	d.UIRequest("notify")
+	require.Eventually(t, func() bool { return len(d.OK(`{"type":"list_open_sessions"}`).Get("sessions").Array()) == 1 }, harness.Patience, time.Millisecond)
+	d.OK(`{"type":"get_state","sessionId":"` + other + `"}`)
+	assert.Zero(t, d.Close())
+}
+
+// TestExtensionStartsAgent: an extension starts the agent that it runs in, by the
+// path of the running program or as pi, with nothing on its standard input.
+func TestExtensionStartsAgent(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	p.Env = append(p.Env, "PATH=/usr/bin:/bin")
+	p.Model.Enqueue(harness.Text("from below"), harness.Text("from below"))
+	d := p.Start("-e", p.WriteExtension("starts", `
+		import { spawn } from "node:child_process";
+		import { existsSync } from "node:fs";
+		export default (pi) => {
+			pi.registerCommand("start", { handler: async (args, ctx) => {
+				const script = process.argv[1];
+				const [command, more] = args ? [args, []] : [process.execPath, existsSync(script) ? [script] : []];
+				const child = spawn(command, [...more, "-p", "--no-session", "--provider", "mock", "--model", "mock-1", "say it"], { cwd: ctx.cwd, stdio: ["ignore", "pipe", "pipe"] });
+				let out = "";
+				child.stdout.on("data", (b) => { out += b });
+				child.stderr.on("data", (b) => { out += b });
+				await new Promise((done) => child.on("close", done));
+				ctx.ui.notify(out + child.exitCode);
+			} });
+		}`))
+	for _, command := range []string{"/start", "/start pi"} {
+		d.OK(`{"type":"prompt","message":"` + command + `"}`)
+		assert.Equal(t, "from below\n0", d.UIRequest("notify").Get("message").Str)
+	}
+	require.Zero(t, d.Close())
+}

@@ -1,0 +1,45 @@
+package harness
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Clip shortens a text to n bytes for a message.
+func Clip(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "…"
+	}
+	return s
+}
+
+// Kinds are the types of events, in their order.
+func Kinds(events []gjson.Result) []string {
+	var list []string
+	for _, e := range events {
+		list = append(list, e.Get("type").Str)
+	}
+	return list
+}
+
+// FirstEvent is the first event of a type. It does not exist where there is none.
+func FirstEvent(events []gjson.Result, kind string) gjson.Result {
+	for _, e := range events {
+		if e.Get("type").Str == kind {
+			return e
+		}
+	}
+	return gjson.Result{}
+}
+
+// ResultTexts are the texts of the tool results in events of a type, one a line.
+func ResultTexts(events []gjson.Result, kind string) string {
+	var list []string
+	for _, e := range events {
+		if e.Get("type").Str == kind {
+			list = append(list, e.Get("result.content.0.text").Str)
+		}
+	}
+	return strings.Join(list, "\n")
+}

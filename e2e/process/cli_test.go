@@ -1,0 +1,307 @@
+package process
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	"troupe/e2e/harness"
+	"troupe/e2e/need"
+)
+
+func TestUsageErrors(t *testing.T) {
+	for _, x := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--mode", "rpc", "--no-such-flag"}, "--no-such-flag"},
+		{[]string{"--mode", "rpc", "@file.txt"}, "@file"},
+		{[]string{"--mode", "rpc", "hello"}, "hello"},
+		{[]string{"--mode", "nonsense"}, "nonsense"},
+		{[]string{"--mode", "rpc", "--model"}, "--model"},
+	} {
+		t.Run(strings.Join(x.args, " "), func(t *testing.T) {
+			t.Parallel()
+			out, errs, code := harness.NewPlace(t).RunOnce("", x.args...)
+			assert.Equal(t, 2, code)
+			assert.Empty(t, out)
+			assert.Contains(t, errs, x.says)
+			assert.Equal(t, 1, strings.Count(errs, "\n"), errs)
+		})
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	out, _, code := p.RunOnce("", "--help")
+	assert.Zero(t, code)
+	assert.Contains(t, out, "--mode")
+	out, _, code = p.RunOnce("", "--version")
+	assert.Zero(t, code)
+	assert.NotEmpty(t, strings.TrimSpace(out))
+	out, _, code = p.RunOnce(`{"id":1,"type":"get_state"}`, p.ModelArgs("-p", "--mode", "rpc")...)
+	assert.Zero(t, code)
+	assert.Contains(t, out, `"command":"get_state","success":true`, "-p is no mode when there is another")
+}
+
+// TestUnderTheNamePi: clients that start pi get the version that they ask for, and
+// pi's exit code for a wrong command line.
+func TestUnderTheNamePi(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	pi := filepath.Join(p.Root, "pi")
+	require.NoError(t, os.Symlink(harness.Binary, pi))
+	once := func(args ...string) (string, string, int) {
+		cmd := exec.Command(pi, args...)
+		cmd.Dir, cmd.Env = p.Work, p.Environ()
+		var out, errs strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		_ = cmd.Run()
+		return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	}
+	for _, flag := range []string{"--version", "-v"} {
+		out, errs, code := once(flag)
+		assert.Zero(t, code)
+		assert.Empty(t, errs)
+		assert.Regexp(t, `^\d+\.\d+\.\d+\n$`, out)
+	}
+	_, errs, code := once("--mode", "rpc", "--no-such-flag")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "--no-such-flag")
+	_, _, code = once("install", "npm:x")
+	assert.Equal(t, 1, code)
+}
+
+// TestCommandWords: what pi takes for a command is never sent to a model.
+func TestCommandWords(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	for _, word := range []string{"install", "remove", "uninstall", "update", "list", "config", "auth"} {
+		out, errs, code := p.RunOnce("", word, "npm:x")
+		assert.Equal(t, 2, code, word)
+		assert.Empty(t, out, word)
+		assert.Contains(t, errs, word)
+		assert.Equal(t, 1, strings.Count(errs, "\n"), errs)
+	}
+	assert.Zero(t, p.Model.RequestCount())
+	p.Model.Enqueue(harness.Text("fine"))
+	out, errs, code := p.RunOnce("", p.ModelArgs("-p", "list")...)
+	assert.Zero(t, code, errs)
+	assert.Equal(t, "fine\n", out, "as a message it is one")
+}
+
+// TestToolsOfTheCommandLine: an empty list is no tool, and a tool that is to be
+// left out is there under the name it has, or nothing starts.
+func TestToolsOfTheCommandLine(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	active := func(args ...string) string {
+		out, errs, code := p.RunOnce(`{"type":"get_tools"}`+"\n", append([]string{"--mode", "rpc", "--no-session"}, args...)...)
+		require.Zero(t, code, errs)
+		return gjson.Get(out, "data.activeToolNames").Raw
+	}
+	for _, none := range [][]string{{"--tools", ""}, {"--tools="}, {"--tools", ","}, {"-t", " "}, {"--no-tools"}, {"--tools", "nosuch"}} {
+		assert.Equal(t, `[]`, active(none...), none)
+	}
+	assert.Equal(t, `["read"]`, active("--no-tools", "--tools", "read"))
+	assert.NotContains(t, active("-xt", "bash"), "bash")
+	for _, wrong := range []string{"Bash", "*", "bash,Write"} {
+		out, errs, code := p.RunOnce("", "--mode", "rpc", "-xt", wrong)
+		assert.NotZero(t, code, wrong)
+		assert.Empty(t, out)
+		assert.Contains(t, errs, "--exclude-tools: unknown tool")
+	}
+}
+
+// TestListModels is pi's table.
+func TestListModels(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	p.WriteFile(p.AgentDir()+"/models.json", `{"providers":{"b":{"baseUrl":"http://127.0.0.1:1","api":"openai-completions","apiKey":"k","models":[
+		{"id":"one","name":"Number two","contextWindow":128000,"maxTokens":4096,"input":["text"]},
+		{"id":"big-3","reasoning":true,"contextWindow":1048576,"maxTokens":65536,"input":["text","image"]}]},
+		"a":{"baseUrl":"http://127.0.0.1:1","api":"openai-completions","apiKey":"k","models":[{"id":"z","contextWindow":1000000,"maxTokens":999}]}}}`)
+	row := func(pattern ...string) []string {
+		out, errs, code := p.RunOnce("", append([]string{"--list-models"}, pattern...)...)
+		assert.Zero(t, code, errs)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		for i := range lines {
+			lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+		}
+		return lines
+	}
+	head := "provider model context max-out thinking images"
+	assert.Equal(t, []string{head, "a z 1M 999 no no", "b big-3 1.0M 65.5K yes yes", "b one 128K 4.1K no no"}, row())
+	assert.Equal(t, []string{head, "b big-3 1.0M 65.5K yes yes"}, row("BG3"))
+	assert.Equal(t, []string{`No models matching "two"`}, row("two"), "names do not count")
+}
+
+// TestEndlessInput: what has no end is refused, at once and with one line.
+func TestEndlessInput(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	for script, says := range map[string]string{
+		`yes | "$0" "$@" -p x`:          "standard input has more than 64 MiB",
+		`"$0" "$@" -p @<(yes) x`:        "more than 64 MiB cannot be attached",
+		`yes | "$0" "$@" --mode json x`: "standard input has more than 64 MiB",
+		`for i in 1 2 3; do head -c 50000000 /dev/zero > $i; done; "$0" "$@" -p @1 @2 @3 x`: "together has more than 128 MiB",
+	} {
+		cmd := exec.Command(need.Program(t, "bash"), append([]string{"-c", script, harness.Binary}, p.ModelArgs()...)...)
+		cmd.Dir, cmd.Env = p.Work, p.Environ()
+		var out, errs strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		require.Error(t, cmd.Run(), script)
+		assert.Equal(t, 1, cmd.ProcessState.ExitCode(), script)
+		assert.Contains(t, errs.String(), says)
+		assert.Equal(t, 1, strings.Count(errs.String(), "troupe: "), errs.String())
+		assert.Empty(t, out.String())
+	}
+	assert.Zero(t, p.Model.RequestCount())
+
+	p.Model.Enqueue(harness.Text("a lot"))
+	cmd := exec.Command(need.Program(t, "bash"), append([]string{"-c", `yes "" | head -c 20000000 | "$0" "$@" -p x`, harness.Binary}, p.ModelArgs("--no-session")...)...)
+	cmd.Dir, cmd.Env = p.Work, p.Environ()
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Equal(t, "a lot\n", string(out), "as a line of JSON it has twice the bytes")
+}
+
+// TestTerminal: a model does not command the terminal of who reads its answer.
+func TestTerminal(t *testing.T) {
+	const evil = "\x1b]52;c;aGk=\x07\x1b[2Ja\rb\tc\r\nd \u009b31m\u007f é 👩‍🚀"
+	const tame = "\uFFFD]52;c;aGk=\uFFFD\uFFFD[2Ja\uFFFDb\tc\nd \uFFFD31m\uFFFD é 👩‍🚀\n"
+	onTerminal := func(t *testing.T, p *harness.Place, args ...string) string {
+		ours, theirs := terminal(t)
+		cmd := exec.Command(harness.Binary, args...)
+		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.Work, p.Environ(), theirs, theirs
+		seen := make(chan string)
+		go func() {
+			all, _ := io.ReadAll(ours) // ends with an error when nobody has the other end any more
+			seen <- string(all)
+		}()
+		_ = cmd.Run()
+		theirs.Close()
+		return strings.ReplaceAll(<-seen, "\r\n", "\n")
+	}
+	t.Run("print", func(t *testing.T) {
+		t.Parallel()
+		p := harness.NewPlace(t)
+		p.Model.Enqueue(harness.Text(evil), harness.Text(evil))
+		shown := onTerminal(t, p, p.ModelArgs("-p", "x")...)
+		assert.Equal(t, tame, shown)
+		out, _, code := p.RunOnce("", p.ModelArgs("-p", "x")...)
+		assert.Zero(t, code)
+		assert.Equal(t, evil+"\n", out, "a pipe gets it as it is")
+	})
+	t.Run("json", func(t *testing.T) {
+		t.Parallel()
+		p := harness.NewPlace(t)
+		p.Model.Enqueue(harness.Text(evil))
+		shown := onTerminal(t, p, p.ModelArgs("--mode", "json", "x")...)
+		assert.Contains(t, shown, `\u001b]52`)
+		assert.NotRegexp(t, "[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f]", shown)
+	})
+	t.Run("an error of the server", func(t *testing.T) {
+		t.Parallel()
+		p := harness.NewPlace(t)
+		p.Model.Enqueue(harness.Fail(400, "{\"error\":{\"message\":\"no \\u001b[2J\\u009b such\"}}"))
+		shown := onTerminal(t, p, p.ModelArgs("-p", "x")...)
+		assert.Contains(t, shown, "such")
+		assert.NotRegexp(t, "[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f]", shown)
+	})
+	t.Run("models and logs", func(t *testing.T) {
+		t.Parallel()
+		p := harness.NewPlace(t)
+		p.WriteFile(p.AgentDir()+"/models.json", `{"providers":{"a":{"baseUrl":"http://127.0.0.1:1","api":"openai-completions","apiKey":"k","models":[{"id":"m\u001b[2J\u009b"}]}}}`)
+		shown := onTerminal(t, p, "--list-models")
+		assert.Contains(t, shown, "m\uFFFD[2J\uFFFD")
+		shown = onTerminal(t, p, "-p", "@no\x1b[2J\u009bfile", "x")
+		assert.Contains(t, shown, "no\uFFFD[2J\uFFFDfile")
+		assert.NotRegexp(t, "[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f]", shown)
+	})
+}
+
+// TestModelChoice: pattern, provider/id, thinking suffix, and what is not there.
+func TestModelChoice(t *testing.T) {
+	for _, x := range []struct{ args, id, level string }{
+		{"--model mock/think:high", "think", "high"},
+		{"--provider mock --model think --thinking low", "think", "low"},
+		{"--model chat-1", "chat-1", "off"},
+		{"--model chat --thinking high", "chat-1", "off"},
+	} {
+		t.Run(x.args, func(t *testing.T) {
+			t.Parallel()
+			d := harness.NewPlace(t).StartRaw(append([]string{"--mode", "rpc"}, strings.Fields(x.args)...)...)
+			st := d.OK(`{"type":"get_state"}`)
+			assert.Equal(t, x.id, st.Get("model.id").Str)
+			assert.Equal(t, x.level, st.Get("thinkingLevel").Str)
+		})
+	}
+}
+
+// TestOffline: without any configuration the main job runs, and says on stderr
+// that the answers are not a model's.
+func TestOffline(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	p.WriteFile(p.AgentDir()+"/models.json", `{"providers":{}}`)
+	d := p.StartRaw("--mode", "rpc")
+	events := d.Prompt("hello")
+	assert.Equal(t, "completed", events[len(events)-1].Get("outcome").Str)
+	require.Zero(t, d.Close())
+	assert.Contains(t, d.Stderr(), "offline")
+}
+
+// TestContinue opens the newest session of the directory, and only of it.
+func TestContinue(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	p.Model.Enqueue(harness.Text("one"), harness.Text("two"))
+	d := p.Start("--name", "first")
+	d.Prompt("a")
+	require.Zero(t, d.Close())
+	d = p.Start("--continue")
+	st := d.OK(`{"type":"get_state"}`)
+	assert.Equal(t, "first", st.Get("sessionName").Str)
+	assert.EqualValues(t, 2, st.Get("messageCount").Int())
+	require.Zero(t, d.Close())
+	p.WriteFile(p.Root+"/other/x", "")
+	d = p.Start("--continue", "--cwd", p.Root+"/other")
+	assert.Zero(t, d.OK(`{"type":"get_state"}`).Get("messageCount").Int())
+}
+
+// TestNetworkSettings: silence is cut as the settings say.
+func TestNetworkSettings(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	p.WriteFile(p.AgentDir()+"/settings.json", `{"httpIdleTimeoutMs":50,"retry":{"enabled":false}}`)
+	p.Model.Enqueue(harness.Text("begun").Then(harness.Gate("never")))
+	d := p.Start()
+	events := d.Prompt("go")
+	assert.Equal(t, "failed", events[len(events)-1].Get("outcome").Str)
+}
+
+// TestNoHome: without HOME files go where the system says, not into the working
+// directory.
+func TestNoHome(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	cmd := exec.Command(harness.Binary, "--mode", "rpc")
+	cmd.Dir, cmd.Env = p.Work, []string{"PATH=/usr/bin:/bin", "GOCOVERDIR=" + p.Root}
+	cmd.Stdin = strings.NewReader(`{"id":"1","type":"get_state"}` + "\n")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	who, err := user.Current()
+	require.NoError(t, err)
+	assert.Contains(t, string(out), `"sessionFile":"`+filepath.Join(who.HomeDir, ".pi"))
+	assert.NoDirExists(t, filepath.Join(p.Work, ".pi"))
+}

@@ -1,0 +1,11 @@
+// Package security tests what is allowed to run: permissions, the sandbox, and trust in
+// projects.
+package security
+
+import (
+	"testing"
+
+	"troupe/e2e/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
