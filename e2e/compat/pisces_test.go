@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -506,7 +507,12 @@ func (r recording) prepare(t *testing.T) *harness.Place {
 	p.RecordHistory()
 	models := strings.NewReplacer(`"mock-1"`, `"m1"`, `"think2"`, `"m2"`, `"input":3`, `"input":1`, `"output":15`, `"output":2`).Replace(p.Model.ModelsJSON())
 	p.WriteFile(filepath.Join(p.AgentDir(), "models.json"), models)
-	if set := r.setup.Get("settings").Raw; set != "{}" {
+	set := r.setup.Get("settings").Raw
+	if r.name == wallTime {
+		set = wallTimeSettings
+		require.NoError(t, syscall.Mkfifo(filepath.Join(p.Work, "warned"), 0o600))
+	}
+	if set != "{}" {
 		p.WriteFile(filepath.Join(p.AgentDir(), "settings.json"), set)
 	}
 	r.setup.Get("files").ForEach(func(path, content gjson.Result) bool { p.WriteFile(path.Str, content.Str); return true })
@@ -540,6 +546,11 @@ func (r recording) prepare(t *testing.T) *harness.Place {
 	for _, e := range r.entries {
 		if e.dir == "out" && e.v.Get("type").Str == "message_end" && e.v.Get("message.role").Str == "assistant" {
 			a := answerOf(e.v.Get("message"))
+			for i, step := range a.Steps {
+				if r.name == wallTime {
+					a.Steps[i].Part = wallTimeCommands.Replace(step.Part)
+				}
+			}
 			if r.name == "serial-commands" && !aborted { // the abort behind the prompt comes first
 				aborted, a = true, harness.Gate("never").Then(a)
 			}
@@ -579,6 +590,10 @@ func (r recording) play(t *testing.T, want map[string][]string) *harness.Daemon 
 				})
 			}
 			d.Send(r.ours(d, e))
+			if r.name == wallTime && e.v.Get("type").Str == "prompt" && started == 0 {
+				d.Event("budget_warning")
+				d.Place.WriteFile("warned", "") // the first command ends
+			}
 			if strings.HasPrefix(r.name, "budget-") && e.v.Get("type").Str == "prompt" && answered(d, e.v.Get("id").Raw).Get("success").Bool() {
 				started++
 			}
@@ -592,6 +607,17 @@ func (r recording) play(t *testing.T, want map[string][]string) *harness.Daemon 
 	wait()
 	return d
 }
+
+// wallTime is the recording of a budget of 1.5 s, in which the first command takes
+// 1.3 s, so that the warning comes during it and the end during the second one. Here
+// the two wait for these moments, and the budget leaves some seconds for what is
+// between them.
+const (
+	wallTime         = "budget-wall-time"
+	wallTimeSettings = `{"task":{"budget":{"maxWallTimeMs":8000,"warnAtRatio":0.5}}}`
+)
+
+var wallTimeCommands = strings.NewReplacer("sleep 1.3", "cat warned", "sleep 0.8", "sleep 600")
 
 // ours is a command as it was recorded, with the ids of entries that we have.
 func (r recording) ours(d *harness.Daemon, e entry) string {

@@ -136,13 +136,26 @@ func TestPassingFailure_abort(t *testing.T) {
 	d := p.Start()
 	slow := harness.WithHeader("Retry-After", "50", harness.Fail(429, `{"error":{"message":"slow down"}}`))
 	begun := time.Now()
-	for _, end := range []string{`{"type":"abort"}`, `{"type":"new_session"}`, `{"type":"abort_and_prompt","message":"x"}`} {
-		n := p.Model.RequestCount()
-		p.Model.Enqueue(slow, harness.Text("x"))
+	requests := 0
+	for _, c := range []struct {
+		end    string
+		prompt bool // which has an answer of its own
+	}{{`{"type":"abort"}`, false}, {`{"type":"new_session"}`, false}, {`{"type":"abort_and_prompt","message":"x"}`, true}} {
+		p.Model.Enqueue(slow)
+		if c.prompt {
+			p.Model.Enqueue(harness.Text("x"))
+		}
 		d.OK(`{"type":"prompt","message":"go"}`)
-		p.Model.Request(n)
-		d.OK(end)
-		p.Model.Clear()
+		p.Model.Request(requests)
+		requests++
+		d.OK(c.end)
+		d.Event("agent_settled")
+		if c.prompt {
+			d.Event("agent_settled")
+			requests++
+		}
 	}
+	require.Zero(t, d.Close())
 	assert.Less(t, time.Since(begun), 20*time.Second)
+	assert.Equal(t, requests, p.Model.RequestCount(), "nothing is asked again")
 }
