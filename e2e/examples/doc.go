@@ -12,6 +12,9 @@
 //     is its output.
 //   - a block that comes after "Save as `PATH`:" is written to that file.
 //
+// What a block writes to stderr is compared before what it writes to stdout, as
+// two streams have no order.
+//
 // In pasted output a line "…" stands for any lines, "…" within a line for any
 // text. Times, dates, ids, ports and directories are compared by their form.
 //

@@ -165,12 +165,15 @@ const mark = "== end of the block =="
 
 // run runs a command in the shell and compares all that it prints.
 func (r *reader) run(where string, b *block, command string) {
-	_, err := fmt.Fprintf(r.stdin, "%s </dev/null 2>&1\nprintf '\\n%%s\\n' '%s'\n", command, mark)
+	errs := filepath.Join(r.home, ".stderr")
+	_, err := fmt.Fprintf(r.stdin, "%s </dev/null 2>%s\nprintf '\\n%%s\\n' '%s'\n", command, errs, mark)
 	require.NoError(r.t, err)
 	var printed strings.Builder
 	for line := range r.lines {
 		if line == mark {
-			r.compare(where, b, printed.String())
+			warnings, err := os.ReadFile(errs)
+			require.NoError(r.t, err)
+			r.compare(where, b, string(warnings)+printed.String())
 			return
 		}
 		printed.WriteString(line + "\n")

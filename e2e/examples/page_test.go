@@ -23,7 +23,7 @@ type block struct {
 
 var (
 	fence  = regexp.MustCompile("(?ms)^( *)```([a-z]+)\n(.*?)^ *```$")
-	saveAs = regexp.MustCompile("Save as `([^`]+)`[^`]*:\\s*$")
+	saveAs = regexp.MustCompile("Save\\s+as\\s+`([^`]+)`[^`]*:\\s*$")
 )
 
 // blocks reads the fenced blocks of a page.
@@ -129,10 +129,10 @@ func TestShows(t *testing.T) {
 // TestBlocks: a page is read as its package comment says.
 func TestBlocks(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
-	require.NoError(t, os.WriteFile(page, []byte("x\n```sh\na\n```\n\n```text\nb\n```\n\n1. Save as `c.json` in the project:\n\n   ```json\n   {\n     }\n   ```\n"), 0o600))
+	require.NoError(t, os.WriteFile(page, []byte("x\n```sh\na\n```\n\n```text\nb\n```\n\n1. Save\n   as `c.json` in the project:\n\n   ```json\n   {\n     }\n   ```\n"), 0o600))
 	list := blocks(t, page)
 	require.Len(t, list, 2)
 	require.Equal(t, block{lang: "sh", code: "a\n", line: 2, want: list[0].want}, *list[0])
 	require.Equal(t, "b\n", list[0].want.code)
-	require.Equal(t, block{lang: "json", code: "{\n  }\n", line: 12, save: "c.json"}, *list[1])
+	require.Equal(t, block{lang: "json", code: "{\n  }\n", line: 13, save: "c.json"}, *list[1])
 }

@@ -19,10 +19,6 @@ func vendor(t *testing.T) string {
 		body, _ := io.ReadAll(r.Body)
 		name := ""
 		switch last := gjson.GetBytes(body, "messages.@reverse.0").Raw; {
-		case strings.HasSuffix(r.URL.Path, "/models"):
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"qwen3-coder","object":"model"}]}`)
-			return
 		case strings.HasSuffix(r.URL.Path, "/chat/completions"):
 			name = "chat.sse"
 		case !strings.HasSuffix(r.URL.Path, "/messages"):
