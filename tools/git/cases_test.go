@@ -79,6 +79,18 @@ func TestCheckRefuses(t *testing.T) {
 	require.Contains(t, refusal(w), "the directory is ignored by its repository")
 }
 
+// TestCeiling: no repository is looked for above GIT_CEILING_DIRECTORIES.
+func TestCeiling(t *testing.T) {
+	w := newRepository(t)
+	repository := w.env.Cwd
+	w.put("inner/x", "x\n")
+	w.env.Cwd = filepath.Join(repository, "inner")
+	w.env.Home = filepath.Join(w.env.Cwd, "home")
+	require.NoError(t, w.ws.Check(t.Context(), w.env))
+	w.env.Environ = append(w.env.Environ, "GIT_CEILING_DIRECTORIES="+repository)
+	require.ErrorContains(t, w.ws.Check(t.Context(), w.env), "too high up for a copy")
+}
+
 func TestGitIsMissingOrOld(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin)

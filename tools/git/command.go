@@ -104,11 +104,16 @@ func withSettings(args []string) []string {
 	return append(all, args...)
 }
 
-// environ is that of the session's commands without what redirects git.
+// environ is the environment of the session's commands without variables that
+// redirect git to another repository, index or object store. Those that limit where
+// git looks for a repository stay: a user who sets them wants none to be found
+// there.
 func (c command) environ() []string {
 	var env []string
 	for _, v := range c.env.Environ {
-		if !strings.HasPrefix(v, "GIT_") && !strings.HasPrefix(v, "LC_ALL=") {
+		name, _, _ := strings.Cut(v, "=")
+		limits := name == "GIT_CEILING_DIRECTORIES" || name == "GIT_DISCOVERY_ACROSS_FILESYSTEM"
+		if limits || !strings.HasPrefix(name, "GIT_") && name != "LC_ALL" {
 			env = append(env, v)
 		}
 	}

@@ -51,7 +51,10 @@ func newEnv(t testing.TB, root string) *tools.Env {
 	require.NoError(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n"), 0o644))
 	procs := tools.NewProcs(nil)
 	t.Cleanup(func() { procs.KillAll(time.Millisecond) })
-	return &tools.Env{Cwd: repo, Home: home, Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, Files: new(tools.Files), Procs: procs}
+	return &tools.Env{Cwd: repo, Home: home, Environ: []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home,
+		"GIT_CEILING_DIRECTORIES=" + root, // a repository around TMPDIR is not the test's
+	}, Files: new(tools.Files), Procs: procs}
 }
 
 // newRepository has a commit with two files.
