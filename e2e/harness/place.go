@@ -81,6 +81,7 @@ func (p *Place) Environ() []string {
 		"HOME=" + p.Home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + p.Root, "TROUPE_E2E=1",
 		"GORACE=atexit_sleep_ms=0", // a race-built daemon would sleep a second at its end
 		"GOCOVERDIR=" + coverDir(),
+		"GIT_CEILING_DIRECTORIES=" + p.Root, // a repository around TMPDIR is not the test's
 	}
 	return append(env, p.Env...)
 }
