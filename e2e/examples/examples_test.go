@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"troupe/e2e/need"
 )
 
 // patience bounds how long a block may take, a build included.
@@ -38,9 +40,19 @@ func TestExamples(t *testing.T) {
 	for name, inCheckout := range pages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			need.Program(t, "bash")
 			r := newReader(t, root, bin, inCheckout)
 			for _, b := range blocks(t, filepath.Join(root, name)) {
-				r.follow(fmt.Sprintf("%s:%d", name, b.line), b)
+				if !b.runs() {
+					continue
+				}
+				t.Run(fmt.Sprintf("line %d", b.line), func(t *testing.T) {
+					r.t = t
+					for _, program := range b.programs() {
+						need.Program(t, program)
+					}
+					r.follow(fmt.Sprintf("%s:%d", name, b.line), b)
+				})
 			}
 		})
 	}
@@ -48,7 +60,8 @@ func TestExamples(t *testing.T) {
 
 // reader is somebody who follows a page: a shell and what it has started.
 type reader struct {
-	t        *testing.T
+	t        *testing.T // of the block
+	page     *testing.T
 	home     string
 	model    string            // the address of the local server
 	replace  *strings.Replacer // of the page's addresses by those of the test
@@ -68,7 +81,7 @@ func newReader(t *testing.T, root, bin string, inCheckout bool) *reader {
 	require.NoError(t, free.Close())
 	host := strings.TrimPrefix(model, "http://")
 	r := &reader{
-		t: t, home: home, model: model, lines: make(chan string),
+		t: t, page: t, home: home, model: model, lines: make(chan string),
 		replace: strings.NewReplacer(":7717", ":"+port, "127.0.0.1:11434", host),
 		restore: strings.NewReplacer(root, "/home/me/troupe", home, "/home/me", encoded(home), "home-me", ":"+port, ":7717", host, "127.0.0.1:11434"),
 	}
@@ -144,8 +157,6 @@ func (r *reader) follow(where string, b *block) {
 		r.run(where, b, "python3 "+r.source(b.code))
 	case b.lang == "bash":
 		r.run(where, b, "bash "+r.source(b.code))
-	case b.lang != "sh" || strings.HasPrefix(b.code, "make ") || strings.HasPrefix(b.code, "go test "):
-		// The targets of the Makefile, and the tests, of which this is one, are not run again.
 	case b.stay:
 		r.serve(where, b)
 	default:
@@ -188,7 +199,7 @@ func (r *reader) serve(where string, b *block) {
 	require.NoError(r.t, syscall.Mkfifo(pipe, 0o600))
 	out, err := os.OpenFile(pipe, os.O_RDWR, 0) // a reader of its own would wait for a writer
 	require.NoError(r.t, err)
-	r.t.Cleanup(func() { _ = out.Close() })
+	r.page.Cleanup(func() { _ = out.Close() })
 	_, err = fmt.Fprintf(r.stdin, "source %s </dev/null >%s 2>&1 &\n", strings.TrimSuffix(pipe, ".out"), pipe)
 	require.NoError(r.t, err)
 	lines, printed := make(chan string), strings.Builder{}

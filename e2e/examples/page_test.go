@@ -21,6 +21,28 @@ type block struct {
 	want *block // the output that the page shows below it; nil for none
 }
 
+// runs reports whether something is done for a block. The targets of the Makefile, and the
+// tests, of which this is one, are not run again.
+func (b *block) runs() bool {
+	if strings.HasPrefix(b.code, "make ") || strings.HasPrefix(b.code, "go test ") {
+		return false
+	}
+	return b.save != "" || slices.Contains([]string{"sh", "bash", "python"}, b.lang)
+}
+
+// programs returns the programs that a block needs and a bare machine does not have.
+func (b *block) programs() (list []string) {
+	for _, name := range []string{"python3", "curl"} {
+		if b.save == "" && regexp.MustCompile(`\b`+name+`\b`).MatchString(b.code) {
+			list = append(list, name)
+		}
+	}
+	if b.lang == "python" && b.save == "" {
+		list = append(list, "python3")
+	}
+	return list
+}
+
 var (
 	fence  = regexp.MustCompile("(?ms)^( *)```([a-z]+)\n(.*?)^ *```$")
 	saveAs = regexp.MustCompile("Save\\s+as\\s+`([^`]+)`[^`]*:\\s*$")
