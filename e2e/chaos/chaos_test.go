@@ -195,13 +195,13 @@ func (m *mortal) open(fresh int) {
 	}
 }
 
-// takeOver opens the file of a process that was killed. A child that it was
-// about to start may hold the lock for a moment longer, until it has become the
-// other program.
+// takeOver opens the file of a process that was killed. A child that it was about
+// to start holds the lock as well, until it has become the other program or is
+// killed, too. Nothing announces that.
 func (m *mortal) takeOver(path string) (gjson.Result, bool) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(harness.Patience); ; <-tick.C {
 		v, ok := m.answer(m.tell(fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, path)))
 		if !ok || v.Get("code").Str != "session_in_use" || time.Now().After(deadline) {
 			return v, ok
