@@ -68,6 +68,8 @@ var rules = []rule{
 		"permission rules are a pure function of a call and what is configured"},
 	{"troupe/tools/git", []string{"troupe/tools"}, []string{"os/exec", "net/...", "github.com/..."},
 		"git is a binary that tools start; workspaces know nothing of tasks"},
+	{"troupe/tools/testenv", nil, []string{"net/...", "testing"},
+		"isolating tests needs nothing of ours, so that the tests of every package can have it"},
 	{"troupe/tools", []string{"troupe/protocol", "troupe/protocol/bounded"}, []string{"net/http", "github.com/asynkron/..."},
 		"tools know the machine they run on and nothing of sessions or models"},
 	{"troupe/tools/extension", []string{"troupe/protocol", "troupe/protocol/extension", "troupe/tools"}, []string{"os/exec", "github.com/asynkron/..."},
@@ -170,7 +172,7 @@ var foreign = []struct {
 		"the bundler has one door"},
 	{"mvdan.cc/sh/...", []string{"troupe/tools/policy"},
 		"the syntax of shells is read in one room"},
-	{"os/exec", []string{"troupe/tools", "troupe/e2e/..."},
+	{"os/exec", []string{"troupe/tools", "troupe/tools/testenv", "troupe/e2e/..."},
 		"processes are started by tools"},
 }
 
@@ -181,6 +183,7 @@ var unlinked = []struct{ path, why string }{
 	{"github.com/AzureAD/...", "docs/decisions/azure-chain.md"},
 	{"github.com/aws/aws-sdk-go-v2/config/...", "docs/decisions/aws-chain.md"},
 	{"github.com/aws/aws-sdk-go-v2/service/...", "docs/decisions/aws-chain.md"},
+	{"troupe/tools/testenv", "tests only"},
 }
 
 // inTests says what the tests of a package may import besides.
@@ -198,6 +201,9 @@ var inTests = map[string][]string{
 	"troupe/providers/bedrock":       {"troupe/providers/providertest"},
 	"troupe/providers/catalog":       {"troupe/protocol", "troupe/providers", "troupe/providers/registry"}, // what the registry makes of it
 }
+
+// testenvPath is the package that isolates the tests of a package from the machine.
+const testenvPath = "troupe/tools/testenv"
 
 func within(path string, list []string) bool {
 	return slices.ContainsFunc(list, func(p string) bool {
@@ -229,6 +235,9 @@ func TestImports(t *testing.T) {
 			for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 				if imp == "troupe/actors/actortest" && within(p.ImportPath, []string{"troupe/actors/..."}) && !slices.Contains(p.Imports, imp) {
 					continue // the fake world is there for the tests of every room
+				}
+				if imp == testenvPath && !slices.Contains(p.Imports, imp) {
+					continue // isolates the tests of any package
 				}
 				if within(imp, []string{"troupe/..."}) && imp != p.ImportPath {
 					require.True(t, within(imp, r.only) || within(imp, []string{p.ImportPath + "/..."}) ||
