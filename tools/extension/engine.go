@@ -44,7 +44,11 @@ type quickEngine struct {
 }
 
 func newQuick(v *vm) (engine, error) {
-	js, err := quick.New(quick.Options{Memory: v.host.o.Limits.Memory, Turn: v.host.o.Limits.Turn})
+	o := quick.Options{Memory: v.host.o.Limits.Memory, Turn: v.host.o.Limits.Turn}
+	if v.host.o.clock != nil {
+		o.Clock = v.host.o.clock()
+	}
+	js, err := quick.New(o)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"troupe/actors/kernel"
 	words "troupe/protocol/extension"
 	"troupe/tools"
+	"troupe/tools/testenv"
 )
 
 // TestMain is the process of extensions when it is started as that.
@@ -41,6 +42,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	testenv.Isolate()
 	dir, err := os.MkdirTemp("", "troupe-ext-")
 	if err == nil {
 		err = os.Setenv("TROUPE_TEST_EXT_CACHE", dir) // for the processes of extensions, too
@@ -152,10 +154,21 @@ type world struct {
 // testOptions are with a cache, as in production: to compile the prelude for each VM takes most
 // of the time of these tests, with the race detector above all.
 func testOptions() Options {
-	return Options{Engine: EngineQuick, Limits: DefaultLimits(), CacheDir: os.Getenv("TROUPE_TEST_EXT_CACHE"), Files: &tools.Files{}, Version: "1", PiVersion: "0.87.1"}
+	return Options{Engine: EngineQuick, Limits: DefaultLimits(), CacheDir: os.Getenv("TROUPE_TEST_EXT_CACHE"), Files: &tools.Files{}, Version: "1", PiVersion: "0.87.1", clock: workClock}
 }
 
-// impatient are options whose limits are soon reached.
+// workClock returns a clock that measures the work of a VM and not how busy the machine is: it goes
+// on by 2 ms each time it is read, which the engine does after some ten thousand steps.
+func workClock() func() time.Duration {
+	var now time.Duration
+	return func() time.Duration {
+		now += 2 * time.Millisecond
+		return now
+	}
+}
+
+// impatient are options whose limits are soon reached. A handler or a module that is through in one
+// turn never reaches Hook or Load, however long the turn takes: they are looked at after the turn.
 func impatient() Options {
 	o := testOptions()
 	o.Limits.Turn, o.Limits.Hook, o.Limits.Load = 500*time.Millisecond, time.Second, 2*time.Second
@@ -302,8 +315,8 @@ func (w *world) notice() string {
 }
 
 func TestGate(t *testing.T) {
-	o := testOptions() // what it makes of 1 MiB takes more than the usual 5 s with the race detector on a busy machine
-	o.Limits.Turn, o.Limits.Hook = patience, patience
+	o := testOptions()
+	o.Limits.Hook = patience // it makes more than 1 MiB, which takes its time with the race detector
 	w := loadSpec(t, words.Spec{}, o, "gate.ts")
 	require.Empty(t, w.ready.Errors)
 	require.Equal(t, []string{"tool_call"}, w.ready.Registrations.Listens)
@@ -886,7 +899,7 @@ func TestNothingBeforeTheGate(t *testing.T) {
 			pi.registerCommand("hello", { handler: (args, ctx) => ctx.ui.notify("hello") });
 		}`), 0o600))
 	o := impatient()
-	o.Limits.Load = 10 * time.Second
+	o.Limits.Load = patience
 	w := loadSpec(t, words.Spec{}, o, path)
 
 	w.vm.Command(w.id(), "ask", "before")

@@ -50,6 +50,8 @@ type Options struct {
 	Engine       string // EngineAuto, EngineQuick or EngineNode
 	InDaemon     bool   // no sandbox binds this process: sessions that have one get no extensions
 	Turns        Turns  // on which goroutines VMs run; nil is one that is new for whatever comes
+
+	clock func() func() time.Duration // makes the clock of a VM's turns, in tests; nil is the monotonic clock
 }
 
 // Inline is a host in this process.

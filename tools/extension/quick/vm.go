@@ -19,6 +19,10 @@ import (
 type Options struct {
 	Memory int64         // bytes of its heap; 0 is no limit
 	Turn   time.Duration // how long one call or drain may run without a break; 0 is no limit
+
+	// Clock returns the time since some moment, by which turns are measured; nil is the
+	// monotonic clock. It is called when a turn begins and whenever the engine asks whether to stop.
+	Clock func() time.Duration
 }
 
 // VM is one JavaScript realm with a heap of its own.
@@ -27,10 +31,11 @@ type VM struct {
 	rt    uintptr
 	ctx   uintptr
 	turn  time.Duration
+	clock func() time.Duration
 	funcs []Host
 	loads func(base, name string) (Module, error)
 
-	deadline atomic.Int64 // of the turn, in nanoseconds since epoch; 0 is none
+	deadline atomic.Int64 // of the turn, in nanoseconds of clock; 0 is none
 	stopped  atomic.Bool  // Interrupt was called
 	hit      bool         // a turn was interrupted since Interrupted was asked
 
@@ -44,8 +49,10 @@ type VM struct {
 // gives is no longer its own.
 type Host func(args []any) (any, error)
 
-// epoch is what deadlines count from: the monotonic clock cannot be set.
+// epoch is when the clock of the process began. The clock is monotonic: nobody can set it.
 var epoch = time.Now()
+
+func sinceEpoch() time.Duration { return time.Since(epoch) }
 
 // vms finds the VM of a runtime in the callbacks of the engine, which know no Go
 // pointers.
@@ -82,7 +89,10 @@ func New(o Options) (*VM, error) {
 		tls.Close()
 		return nil, errors.New("no memory for a JavaScript context")
 	}
-	vm := &VM{tls: tls, rt: rt, ctx: ctx, turn: o.Turn}
+	vm := &VM{tls: tls, rt: rt, ctx: ctx, turn: o.Turn, clock: o.Clock}
+	if vm.clock == nil {
+		vm.clock = sinceEpoch
+	}
 	vms.Store(rt, vm)
 	vms.Store(ctx, vm)
 	lib.XJS_SetInterruptHandler(tls, rt, function(interrupted), rt)
@@ -143,7 +153,7 @@ func (vm *VM) begin() {
 		return
 	}
 	if vm.turn > 0 {
-		vm.deadline.Store(int64(time.Since(epoch) + vm.turn))
+		vm.deadline.Store(int64(vm.clock() + vm.turn))
 	}
 }
 
@@ -175,7 +185,7 @@ func interrupted(_ *libc.TLS, rt, _ uintptr) int32 {
 		return 1
 	}
 	vm := v.(*VM)
-	if d := vm.deadline.Load(); vm.stopped.Load() || d != 0 && int64(time.Since(epoch)) > d {
+	if d := vm.deadline.Load(); vm.stopped.Load() || d != 0 && int64(vm.clock()) > d {
 		vm.hit = true
 		return 1
 	}

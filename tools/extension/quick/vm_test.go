@@ -15,6 +15,16 @@ func newVM(t *testing.T, o Options) *VM {
 	return vm
 }
 
+// countingClock returns a clock that goes on by a millisecond each time it is read. A turn of 50 ms
+// is then the work between 50 questions of the engine, on a fast machine and on a busy one.
+func countingClock() func() time.Duration {
+	var now time.Duration
+	return func() time.Duration {
+		now += time.Millisecond
+		return now
+	}
+}
+
 // eval gives what a script evaluates to.
 func eval(t *testing.T, vm *VM, source string) any {
 	v, err := vm.Eval("test.js", source, false)
@@ -100,7 +110,7 @@ func TestEndlessLoopIsInterrupted(t *testing.T) {
 		"sort":  `Array.from({length: 1e8}, (_, i) => -i).sort()`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			vm := newVM(t, Options{Turn: 50 * time.Millisecond})
+			vm := newVM(t, Options{Turn: 50 * time.Millisecond, Clock: countingClock()})
 			_, err := vm.Eval("t.js", source, false)
 			require.ErrorContains(t, err, "interrupted")
 			require.True(t, vm.Interrupted())
@@ -111,7 +121,7 @@ func TestEndlessLoopIsInterrupted(t *testing.T) {
 }
 
 func TestEndlessJobsAreInterrupted(t *testing.T) {
-	vm := newVM(t, Options{Turn: 50 * time.Millisecond})
+	vm := newVM(t, Options{Turn: 50 * time.Millisecond, Clock: countingClock()})
 	eval(t, vm, `const again = () => Promise.resolve().then(again); again(); 1`)
 	vm.Jobs()
 	require.True(t, vm.Interrupted())
@@ -130,9 +140,16 @@ func TestInterruptFromOutside(t *testing.T) {
 	require.ErrorContains(t, err, "interrupted")
 }
 
+// TestClock: without a clock of its own a VM measures turns by the monotonic clock.
+func TestClock(t *testing.T) {
+	vm := newVM(t, Options{Turn: time.Millisecond})
+	_, err := vm.Eval("t.js", `for (;;);`, false)
+	require.ErrorContains(t, err, "interrupted")
+}
+
 // What a host function runs is bounded by the turn that called it.
 func TestTurnsWithinTurns(t *testing.T) {
-	vm := newVM(t, Options{Turn: 50 * time.Millisecond})
+	vm := newVM(t, Options{Turn: 50 * time.Millisecond, Clock: countingClock()})
 	f := vm.Func(func([]any) (any, error) {
 		return vm.Eval("inner.js", "(x) => x + 1", false)
 	})
@@ -146,7 +163,7 @@ func TestTurnsWithinTurns(t *testing.T) {
 
 // What a host function takes is not the script's time.
 func TestExtend(t *testing.T) {
-	vm := newVM(t, Options{Turn: 20 * time.Millisecond})
+	vm := newVM(t, Options{Turn: 20 * time.Millisecond, Clock: countingClock()})
 	f := vm.Func(func([]any) (any, error) {
 		before := vm.deadline.Load()
 		vm.Extend(time.Hour)
