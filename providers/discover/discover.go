@@ -30,11 +30,17 @@ import (
 
 // Limits of what a server may cost.
 const (
-	connectTime = 300 * time.Millisecond
-	answerTime  = time.Second
-	maxAnswer   = 1 << 20 // bytes
-	maxModels   = 1000
+	maxAnswer = 1 << 20 // bytes
+	maxModels = 1000
 )
+
+// timeouts bound how long a server may take.
+type timeouts struct {
+	connect, answer time.Duration
+}
+
+// nearby are the timeouts of a server on a person's own machine, who waits for the answer.
+var nearby = timeouts{connect: 300 * time.Millisecond, answer: time.Second}
 
 // The servers that are known.
 const (
@@ -93,16 +99,20 @@ type asker struct {
 // Find asks the server at a base URL, which ends with /v1, what it has. key is sent along
 // if there is one. The error is one sentence.
 func Find(ctx context.Context, baseURL, key string) (providers.LocalServer, error) {
+	return nearby.find(ctx, baseURL, key)
+}
+
+func (limit timeouts) find(ctx context.Context, baseURL, key string) (providers.LocalServer, error) {
 	found := providers.LocalServer{}
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return found, fmt.Errorf("%q is not an address of a server", baseURL)
 	}
 	base := strings.TrimSuffix(baseURL, "/")
-	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: connectTime}).DialContext, TLSHandshakeTimeout: answerTime}
+	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: limit.connect}).DialContext, TLSHandshakeTimeout: limit.answer}
 	defer transport.CloseIdleConnections()
 	a := &asker{
-		client: &http.Client{Transport: transport, Timeout: answerTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		client: &http.Client{Transport: transport, Timeout: limit.answer, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		base:   base, root: strings.TrimSuffix(base, "/v1"), key: key,
 	}
 	var tags, props, studio, studioNow, list gjson.Result

@@ -65,6 +65,10 @@ var (
 	vllmAnswers = map[string]string{"/v1/models": `{"object":"list","data":[{"id":"Qwen/Qwen3-Coder","object":"model","owned_by":"vllm","max_model_len":262144}]}`}
 )
 
+// patient are timeouts that only a hang reaches: how fast a server of a test answers depends on what
+// else the machine does.
+var patient = timeouts{connect: time.Minute, answer: time.Minute}
+
 func TestFind(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers map[string]string
@@ -94,7 +98,7 @@ func TestFind(t *testing.T) {
 		"other": {map[string]string{"/v1/models": `{"data":[{"id":"m"},{"id":"m"},{"id":"bad\u001b[31m"},{"id":5},{}]}`}, providers.LocalServer{Kind: Other, Models: []providers.LocalModel{{ID: "m", Loaded: true}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Find(t.Context(), serve(t, c.answers), "")
+			got, err := patient.find(t.Context(), serve(t, c.answers), "")
 			require.NoError(t, err)
 			assert.Equal(t, c.want, got)
 		})
@@ -108,28 +112,26 @@ func TestFind_broken(t *testing.T) {
 		"wrong types": {`{"data":5}`, "does not say which models it has"},
 		"huge":        {`{"data":"` + strings.Repeat("x", maxAnswer) + `"}`, "larger than 1 MiB"},
 	} {
-		_, err := Find(t.Context(), serve(t, map[string]string{"/v1/models": c.answer}), "")
+		_, err := patient.find(t.Context(), serve(t, map[string]string{"/v1/models": c.answer}), "")
 		assert.ErrorContains(t, err, c.want, name)
 	}
-	_, err := Find(t.Context(), "http://127.0.0.1:1/v1", "")
+	_, err := patient.find(t.Context(), "http://127.0.0.1:1/v1", "")
 	assert.ErrorContains(t, err, "no server answers")
-	_, err = Find(t.Context(), "file:///etc/passwd", "")
+	_, err = patient.find(t.Context(), "file:///etc/passwd", "")
 	assert.ErrorContains(t, err, "is not an address")
 
 	elsewhere := serve(t, vllmAnswers)
 	srv := httptest.NewServer(http.RedirectHandler(elsewhere+"/models", http.StatusFound))
 	defer srv.Close()
-	_, err = Find(t.Context(), srv.URL+"/v1", "")
+	_, err = patient.find(t.Context(), srv.URL+"/v1", "")
 	assert.ErrorContains(t, err, "status 302", "nobody is followed")
 
 	stuck := make(chan bool)
 	srv = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-stuck }))
 	defer srv.Close()
 	defer close(stuck)
-	begun := time.Now()
 	_, err = Find(t.Context(), srv.URL+"/v1", "")
-	require.Error(t, err)
-	assert.Less(t, time.Since(begun), 10*answerTime)
+	require.ErrorContains(t, err, "no server answers")
 }
 
 func TestFind_key(t *testing.T) {
@@ -141,9 +143,9 @@ func TestFind_key(t *testing.T) {
 		_, _ = io.WriteString(w, vllmAnswers[r.URL.Path])
 	}))
 	defer srv.Close()
-	_, err := Find(t.Context(), srv.URL+"/v1", "")
+	_, err := patient.find(t.Context(), srv.URL+"/v1", "")
 	assert.ErrorContains(t, err, "status 401")
-	got, err := Find(t.Context(), srv.URL+"/v1", "k")
+	got, err := patient.find(t.Context(), srv.URL+"/v1", "k")
 	require.NoError(t, err)
 	assert.Len(t, got.Models, 1)
 }
