@@ -110,10 +110,14 @@ func keys(m map[string]any) (list []string) {
 
 func TestBashProgress(t *testing.T) {
 	t.Parallel()
+	env := newEnv(t)
 	var seen []protocol.ToolResult
 	_, err := New().Run(t.Context(), "bash", Call{
-		Args: json.RawMessage(`{"command":"echo one; sleep 0.15; seq 1 3000"}`), Env: newEnv(t),
-		Progress: func(r protocol.ToolResult) { seen = append(seen, r) },
+		Args: json.RawMessage(`{"command":"echo one; until [ -e seen ]; do sleep 0.01; done; seq 1 3000"}`), Env: env,
+		Progress: func(r protocol.ToolResult) {
+			seen = append(seen, r)
+			put(t, env, "seen", "")
+		},
 	})
 	require.NoError(t, err)
 	require.NotEmpty(t, seen)

@@ -124,7 +124,7 @@ func (spec *ExecSpec) follow(ctx context.Context, g *group, r *os.File) (res Exe
 	spec.Env.Interrupt.add(g)
 	p := newPump(spec, r)
 	go p.run()
-	switch g.await(ctx, spec.Timeout) {
+	switch g.await(ctx, spec.expiry()) {
 	case timedOut:
 		res.TimedOut = true
 	case cancelled:
@@ -216,13 +216,24 @@ const (
 	cancelled
 )
 
-func (g *group) await(ctx context.Context, timeout time.Duration) (first end) {
-	var expired <-chan time.Time
-	if timeout > 0 {
-		t := time.NewTimer(timeout)
-		defer t.Stop()
-		expired = t.C
+// expiry returns a channel that receives when the command's time is over; nil if that is unlimited.
+func (spec *ExecSpec) expiry() <-chan time.Time {
+	if spec.Timeout <= 0 {
+		return nil
 	}
+	return spec.Env.timer(spec.Timeout)
+}
+
+// timer is time.After, unless a test has another one.
+func (e *Env) timer(d time.Duration) <-chan time.Time {
+	if e.after != nil {
+		return e.after(d)
+	}
+	return time.After(d)
+}
+
+// await waits until the command has exited, ctx has ended or expired receives, and returns the first.
+func (g *group) await(ctx context.Context, expired <-chan time.Time) (first end) {
 	select {
 	case <-g.exited:
 		return g.ending()
@@ -414,13 +425,11 @@ func (p *pump) drain(ctx context.Context, killed bool) (open bool) {
 	if killed { // then ctx may well be the reason
 		hurry = nil
 	}
-	t := time.NewTimer(drainTime)
-	defer t.Stop()
 	select {
 	case <-p.done:
 		return false
 	case <-hurry:
-	case <-t.C:
+	case <-p.spec.Env.timer(drainTime):
 	}
 	select {
 	case <-p.done:

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -228,7 +228,12 @@ func TestExecWithoutProcsForgetsTheBackground(t *testing.T) {
 // A process substitution that is a little slower than the shell is not lost.
 func TestExecWaitsForTheEndOfTheOutput(t *testing.T) {
 	t.Parallel()
-	res := execIn(t, newEnv(t), "echo hi > >(read x; sleep 0.02; echo got $x)")
+	env := newEnv(t)
+	env.after = func(d time.Duration) <-chan time.Time {
+		assert.Equal(t, drainTime, d)
+		return nil // as long as a busy machine takes
+	}
+	res := execIn(t, env, "echo hi > >(read x; sleep 0.02; echo got $x)")
 	assert.Equal(t, "got hi\n", res.Output.Content)
 }
 
@@ -277,15 +282,13 @@ func TestExecTrapRunsBeforeTheEnd(t *testing.T) {
 	assert.Nil(t, res.BashResult().ExitCode)
 }
 
+var aborts = flag.Int("tools.aborts", 40, "how many commands TestExecCancelNeverRunsTheRest aborts")
+
 // The second command of a list must not run because the first was killed.
 func TestExecCancelNeverRunsTheRest(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	times := 40
-	if n, err := strconv.Atoi(os.Getenv("TOOLS_ABORTS")); err == nil {
-		times = n
-	}
-	for i := range times {
+	for i := range *aborts {
 		ctx, spec := cancelOnOutput(t, env, "echo go; sleep 9; touch X")
 		if i%2 == 0 { // somewhere in the start of the shell, which takes a few milliseconds
 			var cancel context.CancelFunc
@@ -302,12 +305,32 @@ func TestExecCancelNeverRunsTheRest(t *testing.T) {
 func TestExecTimeout(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	res, err := Exec(t.Context(), ExecSpec{Env: env, Command: "echo $$; sleep 300; touch X", Timeout: 100 * time.Millisecond})
+	over := make(chan time.Time)
+	expire := sync.OnceFunc(func() { close(over) })
+	env.after = func(d time.Duration) <-chan time.Time {
+		if d == time.Hour {
+			return over
+		}
+		return time.After(d)
+	}
+	res, err := Exec(t.Context(), ExecSpec{
+		Env: env, Command: "echo $$; sleep 300; touch X", Timeout: time.Hour,
+		Progress: func(ExecProgress) { expire() },
+	})
 	require.NoError(t, err)
 	assert.True(t, res.TimedOut, "%+v", res)
 	assert.False(t, res.Cancelled)
 	watchProcess(t, res.Output.Content).waitEnd()
 	assert.NoFileExists(t, filepath.Join(env.Cwd, "X"))
+}
+
+// Without a clock of a test the time of a command is that of the machine.
+func TestExecExpiry(t *testing.T) {
+	t.Parallel()
+	spec := ExecSpec{Env: newEnv(t)}
+	assert.Nil(t, spec.expiry(), "no limit")
+	spec.Timeout = time.Millisecond
+	<-spec.expiry()
 }
 
 func TestExecCancelledBefore(t *testing.T) {
@@ -328,11 +351,13 @@ func TestExecEndedFirst(t *testing.T) {
 	cancel()
 	g := &group{exited: make(chan struct{})}
 	close(g.exited)
+	expired := make(chan time.Time)
+	close(expired)
 	for range 100 {
-		require.Equal(t, exited, g.await(ctx, 1))
+		require.Equal(t, exited, g.await(ctx, expired))
 	}
-	assert.Equal(t, cancelled, (&group{}).await(ctx, 0))
-	assert.Equal(t, timedOut, (&group{}).await(t.Context(), 1))
+	assert.Equal(t, cancelled, (&group{}).await(ctx, nil))
+	assert.Equal(t, timedOut, (&group{}).await(t.Context(), expired))
 }
 
 // A cancel while only the background holds the output ends the wait for that.
@@ -358,12 +383,17 @@ func TestExecProgress(t *testing.T) {
 	var seen []ExecProgress
 	over := false
 	start := time.Now()
-	res, err := Exec(t.Context(), ExecSpec{Env: newEnv(t), Command: "echo one; sleep 0.25; seq 1 30000",
+	env := newEnv(t)
+	pipe := filepath.Join(env.Cwd, "seen")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	res, err := Exec(t.Context(), ExecSpec{Env: env, Command: "echo one; read x <seen; seq 1 30000",
 		Progress: func(p ExecProgress) {
 			mu.Lock()
 			defer mu.Unlock()
 			assert.False(t, over, "after the end")
-			seen = append(seen, p)
+			if seen = append(seen, p); len(seen) == 1 {
+				assert.NoError(t, os.WriteFile(pipe, []byte("x\n"), 0))
+			}
 		}})
 	mu.Lock()
 	over = true

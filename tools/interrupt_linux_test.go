@@ -38,12 +38,13 @@ func TestInterrupt(t *testing.T) {
 func TestInterruptSaysItOnce(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	env.Interrupt, env.Grace = new(Interrupt), 10*time.Second
-	ctx, spec := cancelOnOutput(t, env, `trap 'echo TERM' TERM; echo on; for i in 1 2 3 4 5; do sleep 0.02; done`)
+	env.Interrupt, env.Grace = new(Interrupt), time.Minute
+	ctx, spec := cancelOnOutput(t, env, `trap 'echo TERM' TERM; echo on; until [ -e go ]; do sleep 0.02; done; for i in 1 2 3 4 5; do sleep 0.02; done`)
 	cancel := spec.Progress
 	spec.Progress = func(p ExecProgress) {
 		env.Interrupt.Now()
 		cancel(p)
+		put(t, env, "go", "")
 	}
 	res, err := Exec(ctx, spec)
 	require.NoError(t, err)

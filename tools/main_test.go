@@ -11,11 +11,8 @@ import (
 	"go.uber.org/goleak"
 
 	"troupe/protocol"
+	"troupe/tools/testenv"
 )
-
-// Variables make the tests longer: TOOLS_ABORTS=n (aborted commands),
-// TOOLS_HUGE=1 (files of 8 GiB), and in package search TOOLS_TREES=n (trees
-// compared with git).
 
 // helperKey makes the test binary play a part in a test instead of running
 // tests.
@@ -25,6 +22,7 @@ func TestMain(m *testing.M) {
 	if playPart(os.Getenv(helperKey)) {
 		return
 	}
+	testenv.Isolate()
 	goleak.VerifyTestMain(m)
 }
 

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,19 +14,12 @@ import (
 	"troupe/protocol"
 )
 
-// hugeSize is the size of files in tests of bounded memory. TOOLS_HUGE=1 makes
-// it what users have.
-func hugeSize() int64 {
-	if os.Getenv("TOOLS_HUGE") != "" {
-		return 8 << 30
-	}
-	return 512 << 20
-}
+var hugeMiB = flag.Int64("tools.huge", 512, "MiB of the files in TestHugeFilesNeedLittleMemory")
 
 // Not parallel: it looks at the memory of the process.
 func TestHugeFilesNeedLittleMemory(t *testing.T) {
 	env := newEnv(t)
-	size := hugeSize()
+	size := *hugeMiB << 20
 	sparse(t, env, size, map[int64]string{size / 2: "\nneedle\n"})
 	const limit = 8 << 20
 	run(t, env, "read", object{"path": "nothing"}) // what is needed once

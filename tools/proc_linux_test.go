@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -49,7 +50,7 @@ func (p *process) alive() bool { return p.fd >= 0 && !p.ended(0) }
 // waitEnd waits for the end, which must come.
 func (p *process) waitEnd() {
 	p.t.Helper()
-	require.True(p.t, p.fd < 0 || p.ended(10_000), "process %d lives on", p.pid)
+	require.True(p.t, p.fd < 0 || p.ended(60_000), "process %d lives on", p.pid)
 }
 
 func (p *process) ended(milliseconds int) bool {
@@ -257,36 +258,113 @@ func TestGuardCloses(t *testing.T) {
 	NewGuard().Close()
 }
 
-// TestGuardIsFed: commands whose daemon does not say in time that they may run on are ended, those of one that does are not,
-// and of one that has never said so neither. Where nothing runs nothing is waited for.
+// manualSleep is a program sleep that ends when a test says so. The seconds of a guard are its calls.
+type manualSleep struct {
+	t     testing.TB
+	dir   string
+	calls chan string // the processes of sleep that have begun
+	group int         // their process group, which is that of the guard; 0 before the first
+}
+
+const manualSleepScript = `#!/bin/sh
+cd "${0%/*}" || exit
+mkfifo $$ && echo $$ >calls && read -r end <$$
+`
+
+// newManualSleep puts the program at the head of PATH. At the end of the test all calls end.
+func newManualSleep(t *testing.T) *manualSleep {
+	t.Helper()
+	s := &manualSleep{t: t, dir: t.TempDir(), calls: make(chan string, 100)}
+	calls := filepath.Join(s.dir, "calls")
+	require.NoError(t, syscall.Mkfifo(calls, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "sleep"), []byte(manualSleepScript), 0o700))
+	t.Setenv("PATH", s.dir+":"+os.Getenv("PATH"))
+	f, err := os.OpenFile(calls, os.O_RDWR, 0) // also to write: it has no end while calls come and go
+	require.NoError(t, err)
+	read := make(chan bool)
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			s.calls <- lines.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		if s.group != 0 {
+			_ = unix.Kill(-s.group, unix.SIGKILL) // a guard leaves its sleep behind
+		}
+		require.NoError(t, f.Close())
+		<-read
+	})
+	return s
+}
+
+// end ends a call.
+func (s *manualSleep) end(call string) {
+	s.t.Helper()
+	p := watchProcess(s.t, call)
+	group, err := unix.Getpgid(p.pid)
+	require.NoError(s.t, err)
+	s.group = group
+	require.NoError(s.t, os.WriteFile(filepath.Join(s.dir, call), []byte("end\n"), 0))
+	p.waitEnd()
+}
+
+// TestGuardIsFed: a guard that was never fed lets commands run on. Once it was, it ends commands
+// when as many seconds have passed since as it was told, and not while it is fed in time.
 func TestGuardIsFed(t *testing.T) {
-	t.Parallel()
+	environ := newEnv(t).Environ // its sleep is the real one
+	seconds := newManualSleep(t)
 	guard := NewGuard()
 	defer guard.Close()
 	env := newEnv(t)
-	env.Procs = NewProcs(guard)
+	env.Environ, env.Procs = environ, NewProcs(guard)
 	defer env.Procs.KillAll(0)
-	run := func(command string) ExecResult {
-		res, err := Exec(t.Context(), ExecSpec{Env: env, Command: command})
-		require.NoError(t, err)
-		return res
+	assert.Zero(t, execIn(t, env, "true").ExitCode)
+	assert.Empty(t, seconds.calls)
+
+	// A command that ends when go is written to; begun returns when it has begun.
+	for _, name := range []string{"begun", "go"} {
+		require.NoError(t, syscall.Mkfifo(filepath.Join(env.Cwd, name), 0o600))
 	}
-	assert.Zero(t, run("sleep 0.1").ExitCode)
-	guard.Feed(time.Second)
-	res := run("sleep 20")
-	assert.NotZero(t, res.ExitCode, "it is ended")
-	guard.Feed(time.Second)
-	fed := make(chan ExecResult)
-	go func() { fed <- run("sleep 3.2") }()
+	start := func() <-chan ExecResult {
+		ended := make(chan ExecResult, 1)
+		go func() { ended <- execIn(t, env, "echo >begun; read x <go; exit 7") }()
+		_, err := os.ReadFile(filepath.Join(env.Cwd, "begun"))
+		require.NoError(t, err)
+		return ended
+	}
+
+	// 5 seconds, between which nothing is fed. What is rounded may make one of it, not two.
+	ended := start()
+	guard.Feed(5 * time.Second)
+	passed := 0
 	for over := false; !over; {
 		select {
-		case res := <-fed:
-			assert.Zero(t, res.ExitCode, "it runs on")
+		case call := <-seconds.calls:
+			passed++
+			seconds.end(call)
+		case res := <-ended:
+			assert.Equal(t, "terminated", res.Signal)
 			over = true
-		case <-time.After(300 * time.Millisecond):
-			guard.Feed(time.Second)
 		}
 	}
+	assert.GreaterOrEqual(t, passed, 4)
+
+	// 12 seconds, but never more than 3 without food.
+	ended = start()
+	for range 4 {
+		guard.Feed(5 * time.Second)
+		for range 3 {
+			seconds.end(<-seconds.calls)
+		}
+	}
+	select {
+	case res := <-ended:
+		assert.Fail(t, "it was ended", "%+v", res)
+	default:
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(env.Cwd, "go"), []byte("x\n"), 0))
+	assert.Equal(t, 7, (<-ended).ExitCode)
 }
 
 // It is about its own commands only.
@@ -306,38 +384,41 @@ func TestGuardLeavesOthersAlone(t *testing.T) {
 // That a group is gone is told with what comes next, or a moment later.
 func TestGuardIsToldTogether(t *testing.T) {
 	t.Parallel()
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	defer r.Close()
-	guard := NewGuard()
-	guard.pipe, guard.exit = w, make(chan struct{})
-	close(guard.exit) // there is no script
-	defer guard.Close()
-	heard := func() string {
-		b := make([]byte, 1<<10)
-		n, err := r.Read(b)
+	synctest.Test(t, func(t *testing.T) { // its clock stands still but in a Sleep
+		r, w, err := os.Pipe()
 		require.NoError(t, err)
-		return string(b[:n])
-	}
-	guard.watch(5)
-	assert.Equal(t, "+ 5\n", heard())
-	guard.forget(5)
-	guard.watch(6)
-	assert.Equal(t, "- 5\n+ 6\n", heard())
-	guard.forget(6)
-	assert.Equal(t, "- 6\n", heard(), "by itself")
-	for i := range 1000 {
-		guard.forget(i)
-	}
-	guard.watch(7)
-	var all string
-	for !strings.HasSuffix(all, "+ 7\n") {
-		all += heard()
-	}
-	guard.forget(7)
-	guard.Close()
-	assert.Equal(t, "- 7\n", heard(), "the end waits for nobody who is gone")
-	assert.Equal(t, 1001, strings.Count(all, "\n"))
+		defer r.Close()
+		guard := NewGuard()
+		guard.pipe, guard.exit = w, make(chan struct{})
+		close(guard.exit) // there is no script
+		defer guard.Close()
+		heard := func() string {
+			b := make([]byte, 1<<10)
+			n, err := r.Read(b)
+			require.NoError(t, err)
+			return string(b[:n])
+		}
+		guard.watch(5)
+		assert.Equal(t, "+ 5\n", heard())
+		guard.forget(5)
+		guard.watch(6)
+		assert.Equal(t, "- 5\n+ 6\n", heard())
+		guard.forget(6)
+		time.Sleep(forgetAfter)
+		assert.Equal(t, "- 6\n", heard(), "by itself")
+		for i := range 1000 {
+			guard.forget(i)
+		}
+		guard.watch(7)
+		var all string
+		for !strings.HasSuffix(all, "+ 7\n") {
+			all += heard()
+		}
+		guard.forget(7)
+		guard.Close()
+		assert.Equal(t, "- 7\n", heard(), "the end waits for nobody who is gone")
+		assert.Equal(t, 1001, strings.Count(all, "\n"))
+	})
 }
 
 // A guard that somebody killed does not keep commands from running.
