@@ -17,6 +17,7 @@ import (
 
 // A directory that is not under git is isolated by a repository of ours.
 func TestNotUnderGit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.put("a.txt", lines(1, 20))
 	w.put("dir/b.txt", "b\n")
@@ -30,6 +31,7 @@ func TestNotUnderGit(t *testing.T) {
 }
 
 func TestNoCommitYet(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.git("init", "-q")
 	w.put("a.txt", "a\n")
@@ -43,6 +45,7 @@ func TestNoCommitYet(t *testing.T) {
 
 // An empty directory has nothing to show, and a task may fill it.
 func TestNothingThere(t *testing.T) {
+	t.Parallel()
 	for _, init := range []bool{false, true} {
 		w := newWorld(t)
 		if init {
@@ -58,6 +61,7 @@ func TestNothingThere(t *testing.T) {
 
 // What cannot be isolated is refused before anything is made.
 func TestCheckRefuses(t *testing.T) {
+	t.Parallel()
 	refusal := func(w *world) string {
 		t.Helper()
 		err := w.ws.Check(t.Context(), w.env)
@@ -104,6 +108,7 @@ func TestGitIsMissingOrOld(t *testing.T) {
 
 // A large untracked file is refused by its name, and so is a full disk.
 func TestTooLarge(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	f, err := os.Create(filepath.Join(w.env.Cwd, "huge.bin"))
 	require.NoError(t, err)
@@ -130,6 +135,7 @@ func TestTooLarge(t *testing.T) {
 
 // The tasks of a call begin with the same files, whatever the user does meanwhile.
 func TestCallSharesASnapshot(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	one := w.prepare(Spec{Call: "c"})
 	w.put("a.txt", "later\n")
@@ -143,6 +149,7 @@ func TestCallSharesASnapshot(t *testing.T) {
 // Some models name the calls of each answer from the beginning: what an earlier call of
 // that name has left, a workspace that was kept, is not what a later one begins with.
 func TestCallsOfOneName(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	kept := w.prepare(Spec{ID: "one", Call: "call_0"})
 	require.NoError(t, w.ws.Keep(kept))
@@ -157,6 +164,7 @@ func TestCallsOfOneName(t *testing.T) {
 // A workspace that is this process's own is found without writing anything: the disk may
 // be full, and what the task did is to be captured all the same.
 func TestOpenOfOurs(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	ws := w.prepare(Spec{})
 	owner := filepath.Join(ws.Dir, "owner.json")
@@ -172,6 +180,7 @@ func TestOpenOfOurs(t *testing.T) {
 
 // Two tasks that changed different lines of one file are both merged.
 func TestTwoTasksMerge(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	for i, ws := range []Workspace{w.prepare(Spec{Call: "c"}), w.prepare(Spec{Call: "c"})} {
 		name := filepath.Join(ws.Path, "a.txt")
@@ -185,6 +194,7 @@ func TestTwoTasksMerge(t *testing.T) {
 // A file that was staged and changed within the tick of the clock in which it was
 // staged is taken as it is, though its size and time say that nothing happened.
 func TestRacyIndex(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	name := filepath.Join(w.env.Cwd, "racy")
 	at := time.Now().Add(-time.Hour)
@@ -200,6 +210,7 @@ func TestRacyIndex(t *testing.T) {
 
 // Hooks of the user run for the task's commits and for nothing of ours.
 func TestHooks(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	for _, name := range []string{"pre-commit", "post-checkout", "reference-transaction"} {
 		put(t, filepath.Join(w.env.Cwd, ".git/hooks", name), "#!/bin/sh\necho no >&2\necho "+name+" >> "+w.env.Home+"/hooks\nexit 1\n")
@@ -214,6 +225,7 @@ func TestHooks(t *testing.T) {
 
 // Ignored directories that are wanted are brought along, and never come back.
 func TestCarry(t *testing.T) {
+	t.Parallel()
 	for _, by := range []string{"copy", "symlink", ""} {
 		w := newRepository(t)
 		w.put("node_modules/left/pad.js", "pad\n")
@@ -233,6 +245,7 @@ func TestCarry(t *testing.T) {
 
 // A repository in the repository and a submodule are copied and merged like it.
 func TestNestedRepositories(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	other := filepath.Join(w.env.Home, "library")
 	require.NoError(t, os.MkdirAll(other, 0o755))
@@ -273,6 +286,7 @@ func TestNestedRepositories(t *testing.T) {
 // authors and messages; what it did not commit is one more. What the user staged or changed
 // and did not commit stays as it was.
 func TestBranch(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	w.put("staged.txt", "staged\n")
 	w.git("add", "staged.txt")
@@ -300,8 +314,10 @@ func TestBranch(t *testing.T) {
 // What a task has staged or committed, and not changed for a while, is known to its own clone only: nothing of
 // it is lost, be it ignored or not.
 func TestStagedAndCommitted(t *testing.T) {
+	t.Parallel()
 	for name, branch := range map[string]bool{"patch": false, "branch": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newRepository(t)
 			ws := w.prepare(Spec{Branch: branch})
 			old := time.Now().Add(-time.Minute)
@@ -326,6 +342,7 @@ func TestStagedAndCommitted(t *testing.T) {
 // Files that git was told to believe unchanged are taken as they are: what the user has in them reaches the task and
 // stays, and what a task changes in such a file comes back.
 func TestBelievedUnchanged(t *testing.T) {
+	t.Parallel()
 	for _, flag := range []string{"--assume-unchanged", "--skip-worktree"} {
 		w := newRepository(t)
 		w.put("b.txt", "b\n")
@@ -350,6 +367,7 @@ func TestBelievedUnchanged(t *testing.T) {
 
 // Without a branch of his own the user gets one to merge.
 func TestBranchOfDetachedHead(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	w.git("checkout", "-q", "--detach")
 	ws := w.prepare(Spec{Branch: true})
@@ -362,6 +380,7 @@ func TestBranchOfDetachedHead(t *testing.T) {
 
 // A conflict in branch mode writes nothing; the branch can be surfaced.
 func TestBranchConflict(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	ws := w.prepare(Spec{Branch: true})
 	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
@@ -379,6 +398,7 @@ func TestBranchConflict(t *testing.T) {
 
 // A task that changes a file of which the user's branch knows nothing has no commit that fits on it.
 func TestBranchOfWhatIsNotCommitted(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	w.put("new.txt", "new\n")
 	ws := w.prepare(Spec{Branch: true})
@@ -392,6 +412,7 @@ func TestBranchOfWhatIsNotCommitted(t *testing.T) {
 
 // What checks change is no work of the task, unless it touches it later.
 func TestChecksDoNotCount(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	ws := w.prepare(Spec{})
 	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
@@ -412,6 +433,7 @@ func TestChecksDoNotCount(t *testing.T) {
 
 // A task that has broken its clone is captured all the same.
 func TestCaptureOfABrokenClone(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	ws := w.prepare(Spec{Branch: true})
 	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
@@ -428,6 +450,7 @@ func TestCaptureOfABrokenClone(t *testing.T) {
 
 // Line ends and other filters mean what they mean to the user's git.
 func TestFilters(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.git("init", "-q")
 	w.git("config", "filter.up.clean", "tr A-Z a-z")
@@ -449,6 +472,7 @@ func TestFilters(t *testing.T) {
 // Other configurations of repositories: a linked worktree, a split index, a
 // shallow clone, a sparse checkout, objects with long names.
 func TestKindsOfRepositories(t *testing.T) {
+	t.Parallel()
 	kinds := map[string]func(w *world){
 		"worktree": func(w *world) {
 			w.git("worktree", "add", "-q", filepath.Join(w.env.Home, "linked"))
@@ -481,6 +505,7 @@ func TestKindsOfRepositories(t *testing.T) {
 	}
 	for name, make := range kinds {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newRepository(t)
 			make(w)
 			status := w.git("status", "--porcelain")
@@ -506,6 +531,7 @@ func TestKindsOfRepositories(t *testing.T) {
 // A sweep saves what a dead process left, removes what nobody needs, and touches
 // nothing of a live one.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	session := func(id string) string { return filepath.Join(w.env.Home, id+".jsonl") }
 	live := w.prepare(Spec{ID: "live", File: session("live")})
@@ -537,6 +563,7 @@ func TestSweep(t *testing.T) {
 // What is kept when its work was captured, after a conflict or for a task that goes on in it, stays
 // for as long as somebody has said.
 func TestSweepLeavesWhatIsKept(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	ws := w.prepare(Spec{ID: "conflict"})
 	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
@@ -556,6 +583,7 @@ func TestSweepLeavesWhatIsKept(t *testing.T) {
 // A power cut may leave an owner file of nothing: its workspace stays as long as one that is kept, and no
 // longer.
 func TestSweepTorn(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	ws := w.prepare(Spec{})
 	w.ws.Close()
@@ -575,6 +603,7 @@ func TestSweepTorn(t *testing.T) {
 // A sweep beside a task of the same process takes nothing from it: neither the snapshot
 // that is being taken nor the directory that is being made.
 func TestSweepBesidePrepare(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	prepared, swept := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -602,6 +631,7 @@ func TestSweepBesidePrepare(t *testing.T) {
 
 // A tool that writes a file holds a merge of it back.
 func TestMergeWaitsForTools(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	ws := w.prepare(Spec{})
 	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
@@ -619,6 +649,7 @@ func TestMergeWaitsForTools(t *testing.T) {
 
 // What is aborted leaves nothing.
 func TestPrepareIsAborted(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	w.env.Procs = tools.NewProcs(nil)
 	w.env.Procs.KillAll(time.Millisecond)
@@ -633,6 +664,7 @@ func TestPrepareIsAborted(t *testing.T) {
 // repository: it stays, and is named. One that gets such a file when the merge is planned is
 // planned again.
 func TestDirectoryInTheWay(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	w.put("dir/deep/c.txt", "c\n")
 	w.git("add", "-A")
@@ -688,6 +720,7 @@ func TestGitLeavesSomethingBehind(t *testing.T) {
 
 // A link and the file that it leads to may both change: they are one lock of the file tools.
 func TestLinkToAChangedFile(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	w.put("a", "a\n")
 	require.NoError(t, os.Symlink("a", filepath.Join(w.env.Cwd, "link")))
@@ -704,6 +737,7 @@ func TestLinkToAChangedFile(t *testing.T) {
 
 // A plan is kept as JSON, and names of files need not be UTF-8.
 func TestNamesThatAreNotUTF8(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	w.put("\xff\xfe", "a\n")
 	ws := w.prepare(Spec{})
@@ -724,6 +758,7 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 // whether it has a commit, whether the task has added it, and without a commit in the user's
 // history that names one which he does not have.
 func TestRepositoriesOfATask(t *testing.T) {
+	t.Parallel()
 	for name, made := range map[string]func(w *world, dir string){
 		"with a commit": func(w *world, dir string) { w.gitIn(dir, "commit", "-q", "-m", "inner") },
 		"without one":   func(*world, string) {},
@@ -735,6 +770,7 @@ func TestRepositoriesOfATask(t *testing.T) {
 	} {
 		for _, branch := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " ", branch), func(t *testing.T) {
+				t.Parallel()
 				w := newRepository(t)
 				ws := w.prepare(Spec{Branch: branch})
 				inner := filepath.Join(ws.Path, "inner")
@@ -765,6 +801,7 @@ func TestRepositoriesOfATask(t *testing.T) {
 // A submodule that the user has not checked out may be checked out by a task. What it does
 // there is in no patch: it is not lost.
 func TestSubmoduleThatWasNotCheckedOut(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	other := filepath.Join(w.env.Home, "other")
 	put(t, filepath.Join(other, "lib.txt"), "lib\n")

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"troupe/tools"
+	"troupe/tools/testenv"
 )
 
 func TestMain(m *testing.M) {
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) {
 		mergeSteps(dir)
 		return
 	}
+	testenv.Isolate()
 	goleak.VerifyTestMain(m)
 }
 
@@ -42,13 +44,16 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// newEnv is an environment whose user has his project in root/repo and nothing
-// configured but who he is.
+// config is of a user who has configured nothing but who he is. Maintenance would be one more process
+// for each commit, and may go on in the background.
+const config = "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
+
+// newEnv is an environment whose user has his project in root/repo.
 func newEnv(t testing.TB, root string) *tools.Env {
 	repo, home := filepath.Join(root, "repo"), filepath.Join(root, "home")
 	require.NoError(t, os.MkdirAll(repo, 0o755))
 	require.NoError(t, os.MkdirAll(home, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(config), 0o644))
 	procs := tools.NewProcs(nil)
 	t.Cleanup(func() { procs.KillAll(time.Millisecond) })
 	return &tools.Env{Cwd: repo, Home: home, Environ: []string{

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
@@ -10,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -52,8 +52,10 @@ func (w *world) dieAt(ws Workspace, p Plan, step int) (died bool, err error) {
 // A merge that is cut at any step leaves, after recovery, the tree as it was or
 // as it was to be, and no file of ours.
 func TestMergeIsCutAnywhere(t *testing.T) {
+	t.Parallel()
 	for _, branch := range []bool{false, true} {
 		t.Run(fmt.Sprintf("branch=%v", branch), func(t *testing.T) {
+			t.Parallel()
 			cut, finished := 0, 0
 			w, ws := editedWorld(t, branch)
 			before, beforeGit := w.tree(), w.refs()
@@ -132,6 +134,7 @@ func (w *world) refs() string {
 // The user edits a file between the cut and the recovery: nothing is touched, and
 // his file is named.
 func TestRecoverKeepsForeignEdits(t *testing.T) {
+	t.Parallel()
 	w, ws := editedWorld(t, false)
 	p := w.plan(ws)
 	for step := 0; ; step++ {
@@ -157,6 +160,7 @@ func TestRecoverKeepsForeignEdits(t *testing.T) {
 
 // The user edits a file in the middle of the merge: it is undone, and he keeps it.
 func TestEditInTheMiddle(t *testing.T) {
+	t.Parallel()
 	w, ws := editedWorld(t, false)
 	before := w.tree()
 	p := w.plan(ws)
@@ -172,6 +176,7 @@ func TestEditInTheMiddle(t *testing.T) {
 
 // An edit after the plan is seen: it is made again, and both are in.
 func TestPlanAgainAfterAnEdit(t *testing.T) {
+	t.Parallel()
 	w, ws := editedWorld(t, false)
 	p := w.plan(ws)
 	w.put("a.txt", strings.Replace(w.get("a.txt"), "line 2 by the user\n", "line 2 by the user, twice\n", 1))
@@ -188,6 +193,7 @@ func TestPlanAgainAfterAnEdit(t *testing.T) {
 // did is never lost, his repository stays as it is, and a merge is whole or not
 // there.
 func TestMergeLosesNothing(t *testing.T) {
+	t.Parallel()
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // each is some thirty processes
 		require.NoError(t, f.Value.Set("15"))
 		defer f.Value.Set(f.DefValue)
@@ -351,6 +357,7 @@ type job struct {
 	Cwd, Home string
 	Workspace string
 	Plan      Plan
+	Hold      int // the number of the step at which it waits to be killed; -1 is none
 }
 
 // mergeSteps carries out a merge, and is killed on the way.
@@ -369,8 +376,14 @@ func mergeSteps(file string) {
 	if err != nil {
 		panic(err)
 	}
-	// The moment at which it dies is any: the parent kills it.
-	fmt.Println("begins")
+	n := 0
+	w.step = func(string) {
+		fmt.Println("step")
+		if n == j.Hold {
+			select {}
+		}
+		n++
+	}
 	if err := w.Apply(context.Background(), env, ws, j.Plan); err != nil {
 		fmt.Println("failed", err)
 		os.Exit(1)
@@ -378,18 +391,25 @@ func mergeSteps(file string) {
 	fmt.Println("ends")
 }
 
-// A process that is killed in the middle of a merge, again and again, at any
-// moment: MERGE_KILLS=n sets how often.
+var mergeKills = flag.Int("merge.kills", 16, "how many merges TestMergeIsKilled kills")
+
+// A process is killed in the middle of a merge, again and again: while it waits at a step, and while
+// it goes on from there.
 func TestMergeIsKilled(t *testing.T) {
-	kills := 50
-	fmt.Sscan(os.Getenv("MERGE_KILLS"), &kills)
-	outcomes := map[string]int{}
-	whole := time.Hour // how long a merge takes that nothing disturbs: the shortest
+	t.Parallel()
 	w, ws := editedWorld(t, false)
-	before, p := w.tree(), w.plan(ws)
-	for n := range kills {
+	p := w.plan(ws)
+	require.NoError(t, w.ws.Keep(ws))
+	steps := runKilled(t, w, ws, p, -1, false)
+	requireMerged(t, w)
+	require.Greater(t, steps, 8)
+	outcomes := map[string]int{}
+	w, ws = editedWorld(t, false)
+	before := w.tree()
+	p = w.plan(ws)
+	for n := range *mergeKills {
 		require.NoError(t, w.ws.Keep(ws))
-		took := runKilled(t, w, ws, p, time.Duration(n%20)*whole/16)
+		runKilled(t, w, ws, p, n*(steps-1)/(*mergeKills-1), n%2 == 0 || n == *mergeKills-1)
 		got, err := w.ws.Open(ws.Dir)
 		require.NoError(t, err)
 		r, err := w.ws.Recover(t.Context(), w.env, got)
@@ -402,22 +422,24 @@ func TestMergeIsKilled(t *testing.T) {
 		}
 		requireMerged(t, w)
 		outcomes["merged"]++
-		if n%20 == 0 {
-			whole = min(whole, took)
-		}
 		require.NoError(t, w.ws.Remove(t.Context(), got))
 		w, ws = editedWorld(t, false)
 		before, p = w.tree(), w.plan(ws)
 	}
-	t.Log(outcomes, whole)
-	require.Positive(t, outcomes["undone"])
-	require.Positive(t, outcomes["merged"])
+	t.Log(outcomes)
+	require.Positive(t, outcomes["undone"], "at the first step")
+	require.Positive(t, outcomes["merged"], "at the last step")
 }
 
-// runKilled runs a merge in a process of its own and kills it after some time; 0
-// lets it end, to see how long it takes.
-func runKilled(t *testing.T, w *world, ws Workspace, p Plan, after time.Duration) time.Duration {
-	data, err := json.Marshal(job{Cache: w.ws.dir, Cwd: w.env.Cwd, Home: w.env.Home, Workspace: ws.Dir, Plan: p})
+// runKilled runs a merge in a process of its own, kills it when it comes to the numbered step, and
+// returns how many steps it came to. It is held there until then, or goes on; -1 lets it end.
+func runKilled(t *testing.T, w *world, ws Workspace, p Plan, at int, held bool) (steps int) {
+	t.Helper()
+	j := job{Cache: w.ws.dir, Cwd: w.env.Cwd, Home: w.env.Home, Workspace: ws.Dir, Plan: p, Hold: -1}
+	if held {
+		j.Hold = at
+	}
+	data, err := json.Marshal(j)
 	require.NoError(t, err)
 	file := filepath.Join(w.env.Home, "job.json")
 	require.NoError(t, os.WriteFile(file, data, 0o600))
@@ -427,18 +449,19 @@ func runKilled(t *testing.T, w *world, ws Workspace, p Plan, after time.Duration
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	buf := make([]byte, len("begins\n"))
-	_, err = out.Read(buf)
-	require.NoError(t, err)
-	begun := time.Now()
-	if after > 0 {
-		timer := time.AfterFunc(after, func() { cmd.Process.Kill() })
-		defer timer.Stop()
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		switch line := lines.Text(); line {
+		case "step":
+			if steps == at {
+				_ = cmd.Process.Kill()
+			}
+			steps++
+		case "ends":
+			_ = cmd.Process.Kill() // by itself it would wait a second more for the race detector
+		default:
+			require.Fail(t, line)
+		}
 	}
-	rest := make([]byte, 1000)
-	k, _ := out.Read(rest)
-	took := time.Since(begun) // the end of a process with the race detector takes a second more
-	require.NotContains(t, string(rest[:k]), "failed")
-	cmd.Wait()
-	return took
+	_ = cmd.Wait()
+	return steps
 }

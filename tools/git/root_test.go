@@ -88,6 +88,7 @@ func (r *rooted) git(machine int, args ...string) string {
 // TestRootMoves: what a session has changed, made, removed and committed is on the next machine, and on the first when it
 // comes back; nothing of it is in a branch of the remote.
 func TestRootMoves(t *testing.T) {
+	t.Parallel()
 	r := newRooted(t)
 	branches := r.heads()
 	assert.Empty(t, r.takes(0, 5))
@@ -163,6 +164,7 @@ exec %[2]s "$@"
 // TestRootLost: what was changed behind the last time that it was saved is not part of the session once another machine has
 // had it; the first one keeps it, and names it. Where nobody else has had it, it stays.
 func TestRootLost(t *testing.T) {
+	t.Parallel()
 	r := newRooted(t)
 	r.takes(0, 5)
 	r.write(0, "kept", "one")
@@ -185,6 +187,7 @@ func TestRootLost(t *testing.T) {
 // TestRootBehind: a machine knows behind which place of the session the tree was saved that it finds, also one in which
 // nothing had changed; and that a tree is its own, which nobody else has had.
 func TestRootBehind(t *testing.T) {
+	t.Parallel()
 	r := newRooted(t)
 	finds := func(machine int, epoch uint64) Found {
 		found, err := r.roots[machine].CheckOut(context.Background(), r.env, tree, epoch)
@@ -219,6 +222,7 @@ func TestRootBehind(t *testing.T) {
 // TestRootFenced: an owner of before does not save over a later one; what it has saved while the later one began
 // is overwritten.
 func TestRootFenced(t *testing.T) {
+	t.Parallel()
 	r := newRooted(t)
 	r.takes(0, 5)
 	r.takes(1, 9)
@@ -249,6 +253,7 @@ func TestRootFenced(t *testing.T) {
 // TestRootBranch: sessions begin with the branch that was named, or that of the remote's HEAD; what is wrong with a remote
 // is said when the session begins.
 func TestRootBranch(t *testing.T) {
+	t.Parallel()
 	r := newRooted(t)
 	other := command{env: r.env, dir: r.origin}
 	_, err := other.run(context.Background(), "branch", "other", "HEAD")
@@ -272,6 +277,7 @@ func TestRootBranch(t *testing.T) {
 
 // TestRootTrustsNoTree: what lies in a working tree does not say what is run, or where to.
 func TestRootTrustsNoTree(t *testing.T) {
+	t.Parallel()
 	r := newRooted(t)
 	r.takes(0, 5)
 	evil := t.TempDir()

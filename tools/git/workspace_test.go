@@ -12,6 +12,7 @@ import (
 // What is staged, not staged, untracked and removed is in the workspace; what is
 // ignored is not. The user's repository is untouched, to the byte.
 func TestPrepareTakesWhatIsNotCommitted(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	w.put("staged.txt", "staged\n")
 	w.git("add", "staged.txt")
@@ -36,6 +37,7 @@ func TestPrepareTakesWhatIsNotCommitted(t *testing.T) {
 // A session in a part of a repository has a workspace of all of it and works in
 // the same part.
 func TestPrepareKeepsTheDirectory(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	w.env.Cwd = filepath.Join(w.env.Cwd, "dir")
 	ws := w.prepare(Spec{})
@@ -46,6 +48,7 @@ func TestPrepareKeepsTheDirectory(t *testing.T) {
 // What user and task do in one file on different lines comes together; the
 // user's repository stays as it is.
 func TestApply(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	w.put("a.txt", strings.Replace(w.get("a.txt"), "line 2\n", "line 2 by the user\n", 1))
 	w.git("add", "a.txt")
@@ -83,6 +86,7 @@ func TestApply(t *testing.T) {
 
 // A conflict writes nothing.
 func TestConflict(t *testing.T) {
+	t.Parallel()
 	w := newRepository(t)
 	ws := w.prepare(Spec{})
 	put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
