@@ -17,9 +17,13 @@ import (
 	"troupe/protocol"
 	"troupe/store"
 	"troupe/store/storetest"
+	"troupe/tools/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testenv.Isolate()
+	goleak.VerifyTestMain(m)
+}
 
 // t0 is when the tests take place, in epoch milliseconds.
 const t0 = int64(1_795_223_066_021)

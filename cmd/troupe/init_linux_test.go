@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"troupe/tools/testenv"
 )
 
 const superviseScript = "TROUPE_TEST_SUPERVISE"
@@ -18,6 +20,7 @@ const superviseScript = "TROUPE_TEST_SUPERVISE"
 func TestMain(m *testing.M) {
 	script := os.Getenv(superviseScript)
 	if script == "" {
+		testenv.Isolate()
 		os.Exit(m.Run())
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"troupe/tools/testenv"
 )
 
 var refreshes = flag.Int("auth.refreshes", 150, "renewals of each of the two processes that share a file")
@@ -33,6 +35,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("AUTH_TEST_DIR"); dir != "" {
 		os.Exit(renewAll(dir, os.Getenv("AUTH_TEST_VENDOR"), os.Getenv("AUTH_TEST_COUNT")))
 	}
+	testenv.Isolate()
 	os.Exit(m.Run())
 }
 
