@@ -373,8 +373,8 @@ func (f *azureFake) network(t *testing.T) (client *http.Client, thumbprint strin
 // given is what somebody gets who asks for a token, and what he asked for it.
 type given struct {
 	token  string
-	end    int64 // in steps of ten seconds, since some are counted from now
-	tried  int   // sources, if none had one
+	end    string // see roughly
+	tried  int    // sources, if none had one
 	failed bool
 	heard  []string
 }
@@ -385,7 +385,16 @@ func (g *given) got(value string, end time.Time, err error, sources *regexp.Rege
 		g.tried = len(sources.FindAllString(err.Error(), -1))
 		return
 	}
-	g.token, g.end = value, end.Unix()/10
+	g.token, g.end = value, roughly(end)
+}
+
+// roughly is when a token ends: for one that lasts so many seconds from now, about how many. The two
+// that are compared were asked for one after the other.
+func roughly(end time.Time) string {
+	if left := time.Until(end); left.Abs() < 24*time.Hour {
+		return left.Round(10 * time.Minute).String()
+	}
+	return end.UTC().String()
 }
 
 var (
