@@ -62,7 +62,11 @@ const (
 type Error struct {
 	Code    Code
 	Message string
-	Data    any // what the answer says beside it; nil for nothing
+	Data    any // what the answer says beside it, see [RetryInfo]; nil for nothing
+
+	// Undecided says that a repeat of the command, under the same clientId and id, is answered by what
+	// the log of its session holds then, and not by this error.
+	Undecided bool
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -252,7 +256,7 @@ var codeDocs = map[Code]string{
 	CodeNotFound:         "An entry, a file or a dialog does not exist.",
 	CodeInvalidFile:      "A file exists and is not what it should be: no session, no regular file, or a session that is too large.",
 	CodeNothingToDo:      "Nothing to compact, nothing to export.",
-	CodeCancelled:        "Aborted before it was done.",
+	CodeCancelled:        "Aborted before it was done. With `data.outcome` it was cut off, and may have run.",
 	CodeUnsupported:      "This version does not do it.",
 	CodeConflict:         "The idempotency key was used for something else.",
 	CodeDialogOver:       "The dialog or approval was there and is over: somebody has answered it, or nobody waits any more. `data` has `outcome` and `by`.",
@@ -268,14 +272,14 @@ var codeDocs = map[Code]string{
 	CodeLoginUnsupported: "There is no such login here; the sentence says what there is instead.",
 	CodeProvider:         "The model's provider failed.",
 
-	CodeSessionUnavailable: "In a cluster: no node has the session at the moment, or its node was lost while it was at the command, which may have been carried out. `data.retryAfterMs` says when to ask again; the same id does nothing twice, if the client has named itself.",
+	CodeSessionUnavailable: "In a cluster: no node has the session at the moment, or its node was lost before it answered. `data` says which of the two it was, see [Commands that may have run](#commands-that-may-have-run).",
 	CodeSessionMoved:       "The session belongs to a cluster, as `data.id`: its file here is a copy.",
 	CodeSessionDamaged:     "The session's log is not whole: what is good of it can be read.",
-	CodeNodeLost:           "The session's working directory is on a node, `data.node`, that does not answer; it was last heard of at `data.since`. The command has waited for it. `troupe cluster export` has what was said.",
+	CodeNodeLost:           "The session's working directory is on a node, `data.node`, that does not answer; it was last heard of at `data.since`. The command has waited for it. `troupe cluster export` has what was said. `data` also says whether the command may have run.",
 	CodeNowhere:            "No node of the cluster has what the session wants; the sentence says what is missing.",
 	CodeNotHere:            "Between the nodes of a cluster: another one has the session.",
 	CodeUpgradeNeeded:      "The session was written by a newer version than this node's, or its node is of a version that speaks to nodes in another way.",
-	CodeInternal:           "A fault of ours; the session lives on.",
+	CodeInternal:           "A fault of ours; the session lives on. `data` says whether the command may have run.",
 }
 
 // Codes lists every code.

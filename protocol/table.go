@@ -62,6 +62,26 @@ const (
 	ParentsOnly
 	// InLog: the log of its session answers it, also where no node can have that session.
 	InLog
+	// Repeatable: although its scope is the connection, and its effect no entry of a log, a second one
+	// changes nothing.
+	Repeatable
+	// Outside: it has an effect that no entry of the log shows when it is cut off, see [EffectOutside].
+	Outside
+)
+
+// Effect is what a command changes, and with that what is known of one that was cut off.
+type Effect uint8
+
+const (
+	// EffectNone: nothing, or nothing that it would change again. The command may be given any number
+	// of times.
+	EffectNone Effect = iota + 1
+	// EffectLog: entries of the log of its session, and state that is made from these. The log says
+	// whether the command ran.
+	EffectLog
+	// EffectOutside: files, processes or services beside the log. A log of a cluster says so before
+	// the command begins: else nobody would know afterwards that it may have run.
+	EffectOutside
 )
 
 // Traits are how far a command reaches, and what else it is.
@@ -72,6 +92,17 @@ type Traits struct {
 
 // Is says whether the command has a trait.
 func (t Traits) Is(trait Trait) bool { return t.is&trait != 0 }
+
+// Effect is what the command changes.
+func (t Traits) Effect() Effect {
+	switch {
+	case t.Scope == ScopeQuery, t.Is(Looks), t.Is(Repeatable):
+		return EffectNone
+	case t.Scope == ScopeConnection, t.Is(Outside):
+		return EffectOutside
+	}
+	return EffectLog
+}
 
 // KeepsBranch says that it makes no difference to the command which branch is
 // the current one.
@@ -187,7 +218,7 @@ var Commands = []Spec{
 		"Whether transient provider errors are retried by themselves."),
 	spec[AbortRetry]("abort_retry", ScopeSession, row{is: EndsWork},
 		"Stop waiting for a retry. Succeeds also when none is waiting."),
-	spec[Bash]("bash", ScopeBranch, row{result: BashResult{}, is: NeedsExtensions | ParentsOnly},
+	spec[Bash]("bash", ScopeBranch, row{result: BashResult{}, is: NeedsExtensions | ParentsOnly | Outside},
 		"Run a shell command, answer when it ended, and show the model its output with the next prompt. Several run at once, and end in any order; dialect s4 has one at a time."),
 	spec[AbortBash]("abort_bash", ScopeSession, row{is: EndsWork},
 		"Kill the running bash commands, all of them. Answered before their own responses."),
@@ -221,7 +252,7 @@ var Commands = []Spec{
 		"Stop the run and go on from another entry of the same session, if wanted with a summary of the branch that is left."),
 	spec[SetEntryLabel]("set_entry_label", ScopeBranch, row{since: "s2"},
 		"Give an entry a label, or take it away."),
-	spec[ExportHTML]("export_html", ScopeBranch, row{result: PathResult{}, is: Large},
+	spec[ExportHTML]("export_html", ScopeBranch, row{result: PathResult{}, is: Large | Outside},
 		"Write the session as one HTML file."),
 	spec[SetSessionName]("set_session_name", ScopeBranch, row{since: "s1 s2 s4 pi1 omp18", is: NeedsExtensions | ParentsOnly},
 		"Name the session."),
@@ -276,13 +307,13 @@ var Commands = []Spec{
 		"Answer an approval_request. The first answer counts."),
 
 	// Credentials
-	spec[GetAuth]("get_auth", ScopeConnection, row{result: AuthReport{}, since: "troupe"},
+	spec[GetAuth]("get_auth", ScopeConnection, row{result: AuthReport{}, since: "troupe", is: Repeatable},
 		"How requests to each provider are authenticated, as far as that shows without asking anybody. Without a provider: those that have credentials, or a login that is not used, and those that one can sign in to."),
-	spec[GetLoginProviders]("get_login_providers", ScopeConnection, row{result: LoginProviders{}, since: "omp18"},
+	spec[GetLoginProviders]("get_login_providers", ScopeConnection, row{result: LoginProviders{}, since: "omp18", is: Repeatable},
 		"Who one can sign in to, or store a key for."),
 	spec[Login]("login", ScopeConnection, row{result: LoginResult{}, since: "omp18"},
 		"Sign in to a provider, or store a key for it. Answered when it is done. Questions go to the client that asked, as extension_ui_request; its end, cancel_login or a cancelled dialog ends the login. One at a time for each provider."),
-	spec[CancelLogin]("cancel_login", ScopeConnection, row{since: "troupe"},
+	spec[CancelLogin]("cancel_login", ScopeConnection, row{since: "troupe", is: Repeatable},
 		"End a login that somebody waits for, whichever client has begun it."),
 	spec[Logout]("logout", ScopeConnection, row{result: LogoutResult{}, since: "troupe"},
 		"Take a provider's entry out of auth.json."),
@@ -298,13 +329,13 @@ var Commands = []Spec{
 		"Choose a dialect and switch features on, for this connection: how it is written to, and how the sessions behave that it opens from now on or has to itself. A session that another connection has, too, keeps its rules. Best sent first; it applies to everything after it."),
 	spec[OpenSession]("open_session", ScopeConnection, row{result: OpenedSession{}, since: "troupe", is: ActsOnce},
 		"Open a further session in this process. Its commands carry the returned sessionId, and so does everything it writes."),
-	spec[CloseSession]("close_session", ScopeConnection, row{since: "troupe", is: ParentsOnly | ActsOnce},
+	spec[CloseSession]("close_session", ScopeConnection, row{since: "troupe", is: ParentsOnly | ActsOnce | Repeatable},
 		"Close an open session, for all its clients: stop or finish its run, write everything down, let go of its file."),
-	spec[MoveSession]("move_session", ScopeConnection, row{since: "troupe", is: ParentsOnly | ActsOnce},
+	spec[MoveSession]("move_session", ScopeConnection, row{since: "troupe", is: ParentsOnly | ActsOnce | Repeatable},
 		"In a cluster: a session that rests goes on on another node. The answer comes first, then session_moved. Refused while a run, a command of an extension or a dialog of one is active (session_busy), and where that node cannot have it (nowhere)."),
 	spec[AdoptSession]("adopt_session", ScopeConnection, row{result: AdoptedSession{}, since: "troupe", is: AboutFiles},
 		"In a cluster: a session whose directory is on another node only, as one that was lost, goes on on this node, in a directory here. Its model is told; what is in the old directory stays there. Attach to it then."),
-	spec[GetCluster]("get_cluster", ScopeConnection, row{result: ClusterInfo{}, since: "troupe", is: AboutFiles},
+	spec[GetCluster]("get_cluster", ScopeConnection, row{result: ClusterInfo{}, since: "troupe", is: AboutFiles | Repeatable},
 		"The nodes of the cluster, which of them has which session open, and how its engine is."),
 	spec[AttachSession]("attach", ScopeConnection, row{result: AttachedSession{}, since: "troupe", is: Looks},
 		"Hear of an open session of this process, whichever connection has opened it, or again after detach. The answer is its state; every event after that comes, none from before but what since asks for."),
@@ -316,7 +347,7 @@ var Commands = []Spec{
 		"list_open_sessions, and from now on a session_status whenever something of it changes. Needs the feature sessionEvents."),
 	spec[DeleteSession]("delete_session", ScopeConnection, row{result: DeletedSession{}, since: "troupe", is: AboutFiles},
 		"Move a session file, with those of its children, to .trash in the directory of all sessions. Refused with session_in_use while somebody has it open."),
-	spec[ListDirectories]("list_directories", ScopeConnection, row{result: DirectoryList{}, since: "troupe", is: AboutFiles},
+	spec[ListDirectories]("list_directories", ScopeConnection, row{result: DirectoryList{}, since: "troupe", is: AboutFiles | Repeatable},
 		"The directories in a directory, to choose one for open_session, and its files, to name one in a message. With the sessionId of a session that is on another node of the cluster: those of that node."),
 	spec[UnwatchSessions]("unwatch_sessions", ScopeConnection, row{since: "troupe", is: Looks},
 		"No more session_status."),

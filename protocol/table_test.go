@@ -21,7 +21,7 @@ func TestTable(t *testing.T) {
 		require.NotZero(t, s.Scope, s.Name)
 		require.Equal(t, s.Traits, TraitsOf(reflect.Zero(s.Params).Interface().(Command)), "%s has other traits under another name", s.Name)
 		if s.Scope == ScopeConnection { // no session asks for the others
-			require.Zero(t, s.is&^(Looks|AboutFiles|ActsOnce|ParentsOnly), s.Name)
+			require.Zero(t, s.is&^(Looks|AboutFiles|ActsOnce|ParentsOnly|Repeatable), s.Name)
 		}
 		for _, f := range s.Parameters() {
 			require.NotEmpty(t, f.Name, "%s", s.Params)

@@ -289,7 +289,35 @@ func writeCodes(w *bytes.Buffer) {
 	for _, c := range protocol.Codes() {
 		fmt.Fprintf(w, "| `%s` | %s |\n", c, c.Doc())
 	}
+	w.WriteString(mayHaveRun)
+	writeMembers(w, reflect.TypeFor[protocol.RetryInfo]())
+	w.WriteString("\n| sent again it changes | commands |\n|---|---|\n")
+	for _, of := range []struct {
+		effect protocol.Effect
+		text   string
+	}{
+		{protocol.EffectNone, "nothing more: `retryable` is always true"},
+		{protocol.EffectLog, "the session: its log says whether the command ran"},
+		{protocol.EffectOutside, "something beside the log of a session: what is there says whether it ran"},
+	} {
+		var names []string
+		for _, s := range protocol.Commands {
+			if s.Effect() == of.effect {
+				names = append(names, "`"+s.Name+"`")
+			}
+		}
+		fmt.Fprintf(w, "| %s | %s |\n", of.text, strings.Join(names, ", "))
+	}
 }
+
+const mayHaveRun = `
+### Commands that may have run
+
+Where a node or the wire to it is lost, or a session crashes, before a command is answered, the error says in its ` + "`data`" + ` whether the command may have run.
+A client that sends a command again that has ` + "`outcome: \"unknown\"`" + ` may carry it out twice, unless it has named itself (` + "`hello {clientId}`" + `) and repeats the same line under the same id:
+once the session is there again, its log answers that line. A command that is in the log gets its answer, with ` + "`replayed`" + `; one that is not is carried out;
+one of which the log says only that it began is refused with ` + "`cancelled`" + `, and ` + "`outcome: \"unknown\"`" + ` for good.
+`
 
 func writeLimits(w *bytes.Buffer) {
 	w.WriteString("\n## Limits\n\nNobody else decides how much memory the daemon takes. Files that are no regular files (pipes, devices) are never opened, but for standard input and an `@file` of the command line. What extensions may use stands in docs/extensions.md.\n\n| what | at most | beyond it |\n|---|---|---|\n")

@@ -95,6 +95,8 @@ func (b *schemas) failure() obj {
 	props := b.envelope(obj{"type": "string", "description": "The command's name, or parse for a line that is none."}, false)
 	props["error"] = obj{"type": "string", "description": "A sentence."}
 	props["code"] = obj{"enum": anyOf(protocol.Codes()), "description": "A stable word."}
+	props["data"] = obj{"anyOf": []any{b.of(reflect.TypeFor[protocol.RetryInfo]()), obj{"type": "object"}},
+		"description": "What the code says is there. Where a command was cut off: whether it may have run."}
 	return obj{"type": "object", "description": "A command that failed.", "properties": props,
 		"required": []string{"type", "command", "success", "error", "code"}}
 }

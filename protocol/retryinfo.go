@@ -1,0 +1,57 @@
+package protocol
+
+import "time"
+
+// RetryInfo is the data of an error that is not about the command itself: it says whether the
+// command may have run, and whether a client should send it again.
+type RetryInfo struct {
+	// Outcome is OutcomeUnknown for a command that may have run, "" for one that did not.
+	Outcome string `json:"outcome,omitempty" enum:"unknown" doc:"unknown: the command may have run, in part or as a whole. Absent: it did not run."`
+	// Retryable is false where sending the command again could carry it out twice.
+	Retryable bool `json:"retryable" doc:"Sending the command again carries it out once. false: look at the session first, or repeat the same line under the same clientId and id."`
+	// RetryAfterMs is 0 where no time can be given, as for every command that may have run.
+	RetryAfterMs int64 `json:"retryAfterMs,omitempty" doc:"When to send it again."`
+
+	Node  string `json:"node,omitempty" doc:"node_lost: the node that would be needed."`
+	Since int64  `json:"since,omitempty" doc:"node_lost: when it was last heard of, epoch milliseconds."`
+}
+
+// OutcomeUnknown is the outcome of a command that may have run.
+const OutcomeUnknown = "unknown"
+
+// RetryAfter is when to send a command again that did not run because its session was not available.
+const RetryAfter = time.Second
+
+// NotRun returns the error as one of a command that did not run, and that may be sent again after a
+// while; after 0 no time can be given.
+func (e *Error) NotRun(after time.Duration) *Error {
+	return e.with(RetryInfo{Retryable: true, RetryAfterMs: after.Milliseconds()})
+}
+
+// MayHaveRun returns the error as one of a command of which nobody knows whether it ran.
+func (e *Error) MayHaveRun() *Error { return e.with(RetryInfo{Outcome: OutcomeUnknown}) }
+
+// with returns the error with a RetryInfo, which keeps what the error says of a node.
+func (e *Error) with(info RetryInfo) *Error {
+	if was, is := e.Data.(RetryInfo); is {
+		info.Node, info.Since = was.Node, was.Since
+	}
+	as := *e
+	as.Data = info
+	return &as
+}
+
+// CutOff returns the error as one of a command that was cut off: whether it ran is not known if it had
+// begun and changes something.
+func (e *Error) CutOff(spec *Spec, begun bool) *Error {
+	if begun && (spec == nil || spec.Effect() != EffectNone) {
+		return e.MayHaveRun()
+	}
+	return e.NotRun(RetryAfter)
+}
+
+// OutcomeIsUnknown says whether the command may have run although it failed.
+func (e *Error) OutcomeIsUnknown() bool {
+	info, is := e.Data.(RetryInfo)
+	return is && info.Outcome == OutcomeUnknown
+}
