@@ -361,20 +361,23 @@ func (x *stubbornVM) Say(w extension.Word) {
 }
 
 // GateHost runs an extension that asks a person about every call, and for each run of its command xc.
-type GateHost struct{}
+type GateHost struct {
+	Ran *atomic.Int32 // how often the command was run; nil counts nothing
+}
 
 // Open implements what runs extensions.
-func (GateHost) Open(_ extension.Spec, sink func(extension.Said)) extension.VM {
+func (h GateHost) Open(_ extension.Spec, sink func(extension.Said)) extension.VM {
 	sink(extension.Ready{Registrations: extension.Registrations{
 		Listens: []string{"tool_call"}, Commands: []extension.CommandDef{{Name: "xc", Path: "x.ts"}},
 	}})
-	return &gateVM{sink: sink, asked: map[uint64]func(bool){}}
+	return &gateVM{host: h, sink: sink, asked: map[uint64]func(bool){}}
 }
 
 // Close implements what runs extensions.
 func (GateHost) Close() error { return nil }
 
 type gateVM struct {
+	host  GateHost
 	sink  func(extension.Said)
 	op    uint64
 	asked map[uint64]func(yes bool)
@@ -388,6 +391,9 @@ func (x *gateVM) Say(w extension.Word) {
 	case extension.Call:
 		x.ask(func(yes bool) { x.sink(extension.Done{ID: w.ID, Result: fmt.Appendf(nil, `{"block":%t}`, !yes)}) })
 	case extension.RunCommand:
+		if x.host.Ran != nil {
+			x.host.Ran.Add(1)
+		}
 		x.ask(func(bool) { x.sink(extension.CommandDone{ID: w.ID}) })
 	case extension.Answer:
 		if then := x.asked[w.Op]; then != nil {

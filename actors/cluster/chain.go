@@ -59,6 +59,20 @@ func (r Record) Mark() Mark {
 	return m
 }
 
+// RecordAt reads one record of a log, whose sum is not checked. It fails with ErrUnavailable where no source has it.
+func RecordAt(ctx context.Context, log Log, id SessionID, seq Seq) (found Record, err error) {
+	for _, source := range log.Sources() {
+		err = source.Read(ctx, id, seq-1, seq, func(r Record) error {
+			found = r
+			return nil
+		})
+		if found.Seq == seq {
+			return found, nil
+		}
+	}
+	return Record{}, cmp.Or(err, ErrUnavailable)
+}
+
 // Load reads the log of a session behind a mark, up to a place, and checks that it is one. f gets each record once;
 // what was appended at once and is in several records comes with the last of them, and parts that
 // nothing has ended before the next claim never were. Load returns the mark of what f has got. Where the log was trimmed

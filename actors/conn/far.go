@@ -3,7 +3,6 @@ package conn
 import (
 	"encoding/json"
 	"path/filepath"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -188,7 +187,7 @@ func forget(m link.Request) {
 func (r *router) again(session string, m link.Request) relay.Command {
 	forget(m)
 	return relay.Command{
-		Session: session, Line: m.Line, Named: r.out.Ledger() != nil, Credit: m.Credit, Known: m.Known,
+		Session: session, Line: m.Line, Named: r.out.Ledger() != nil, Credit: m.Credit, Known: m.Known, Begun: m.Begun,
 		Request: protocol.Request{ID: m.ID, Name: m.Name, SessionID: m.Tag, Spec: protocol.SpecOf(m.Cmd), Cmd: m.Cmd},
 	}
 }
@@ -354,8 +353,7 @@ func (r *router) cannotFollow(c actor.Context, m link.Closed) {
 	for _, req := range m.Moved.Unanswered {
 		if req.Client.Router.Equal(c.Self()) {
 			err := protocol.CodeSessionUnavailable.Errorf("The session is on another node")
-			err.Data = map[string]any{"retryAfterMs": time.Second.Milliseconds()}
-			r.refuseAgain(c, req, err)
+			r.refuseAgain(c, req, err.CutOff(protocol.Lookup(req.Name), req.Begun))
 		}
 	}
 }

@@ -39,6 +39,7 @@ type command struct {
 	line   uint64 // its fingerprint; 0 for none
 	known  bool   // as of [link.Request]
 	owed   bool   // it is neither answered nor on its way
+	begun  bool   // the router itself is carrying it out
 	bytes  []byte // of its line, where another node may get it; nil without a cluster
 	credit link.Credit
 }
@@ -203,7 +204,8 @@ func (r *router) onPanic(c actor.Context, msg any) (done bool) {
 	_, isCall := msg.(call)
 	if r.current.owed {
 		r.current.release()
-		r.respond(c, r.current.id, r.current.name, nil, protocol.CodeInternal.Errorf("Internal error"))
+		err := protocol.CodeInternal.Errorf("Internal error")
+		r.respond(c, r.current.id, r.current.name, nil, err.CutOff(protocol.Lookup(r.current.name), r.current.begun))
 	}
 	return isLine || isCall
 }
@@ -246,6 +248,7 @@ func (r *router) clientOf(c actor.Context, to *route, m link.Request) link.Clien
 
 // own handles the commands that concern the connection.
 func (r *router) own(c actor.Context, req protocol.Request) {
+	r.current.begun = true
 	switch cmd := req.Cmd.(type) {
 	case protocol.GetProtocolInfo:
 		r.answer(c, req, r.info(), nil)

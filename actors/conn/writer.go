@@ -384,7 +384,8 @@ func (w *writer) encode(dst []byte, p *pending) (out []byte) {
 		out = dst
 		if resp := p.item.Response; resp != nil {
 			broken := *resp
-			broken.Data, broken.Err = nil, protocol.CodeInternal.Errorf("Internal error: the answer could not be encoded")
+			err := protocol.CodeInternal.Errorf("Internal error: the answer could not be encoded")
+			broken.Data, broken.Err = nil, err.CutOff(protocol.Lookup(resp.Command), resp.Err == nil)
 			out = w.encoders[p.tag].AppendResponse(dst, broken)
 		}
 	}()

@@ -69,7 +69,7 @@ func (m *Machine) bashAgain(c Command, key protocol.IdempotencyKey) bool {
 	case held >= 0:
 		m.done(c, m.held[held].message.Result())
 	case seen.Disposition == protocol.KeyBegun:
-		m.fail(c, protocol.CodeCancelled.Errorf("The command was cut off and may have had effects. It is not run again with the same key."))
+		m.fail(c, protocol.CodeCancelled.Errorf("The command was cut off and may have had effects. It is not run again with the same key.").MayHaveRun())
 	default:
 		m.do(Query{c.Seq, c.Name, c.Cmd})
 	}
@@ -119,7 +119,7 @@ func (in BashDone) apply(m *Machine) {
 // result; the answer does not wait.
 func (m *Machine) bashOver(job bashJob, in BashDone) {
 	if in.Err != nil {
-		if !job.left && m.keys.find(job.key.Key) != nil { // else not even that it began could be written
+		if !job.left && m.keys.find(job.key.Key) != nil && !in.Err.OutcomeIsUnknown() { // else not even that it began could be written
 			m.noteKey(protocol.SeenKey{Key: job.key, Disposition: protocol.KeyUndone})
 		}
 		job.answer(m, Reply{Err: in.Err})

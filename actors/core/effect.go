@@ -359,8 +359,11 @@ type Judge struct {
 // CancelHook says that nobody waits for an answer any more.
 type CancelHook struct{ ID int }
 
-// RunCommand starts a command that an extension has registered.
-type RunCommand struct{ Name, Args string }
+// RunCommand starts a command that an extension has registered, for a command of a client.
+type RunCommand struct {
+	Seq        uint64
+	Name, Args string
+}
 
 // InnerProgress shows how far an [InnerCall] is.
 type InnerProgress struct {
@@ -441,5 +444,5 @@ func (DropLoaded) effect() nature       { return apart }
 func (Reconfigure) effect() nature      { return apart }
 func (CallHook) effect() nature         { return special }
 func (CancelHook) effect() nature       { return apart }
-func (RunCommand) effect() nature       { return apart }
+func (RunCommand) effect() nature       { return special }
 func (Closed) effect() nature           { return special }

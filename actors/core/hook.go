@@ -225,8 +225,8 @@ func (m *Machine) runExtensionCommand(c Command) {
 			"Extension command %q cannot be queued. Use prompt() or execute the command when not streaming.", "/"+c.Extension.Name))
 		return
 	}
-	m.done(c, protocol.Handled)
-	m.do(RunCommand{c.Extension.Name, c.Extension.Args})
+	m.do(RunCommand{c.Seq, c.Extension.Name, c.Extension.Args})
+	m.reply(c, protocol.Handled)
 }
 
 // takeInTurn takes a message past the extensions, behind those that came before it.

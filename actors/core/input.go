@@ -393,8 +393,8 @@ func (in Reloaded) refusal(why string) *protocol.Error {
 	if !in.Unsure {
 		return protocol.CodeNotDurable.Errorf("%s", why)
 	}
-	err := protocol.CodeSessionUnavailable.Errorf("%s", why)
-	err.Data = map[string]any{"retryAfterMs": 1000}
+	err := protocol.CodeSessionUnavailable.Errorf("%s", why).MayHaveRun()
+	err.Undecided = true
 	return err
 }
 

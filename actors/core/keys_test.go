@@ -81,6 +81,14 @@ func TestBashAgain(t *testing.T) {
 	require.Empty(t, w.bash)
 
 	w = begin()
+	gone := replyTo(w.step(WorkerGone{Kind: WorkerBash, Job: 1}))
+	require.True(t, gone.Err.OutcomeIsUnknown(), "it may have run")
+	again := replyTo(w.send(keyed))
+	require.Equal(t, protocol.CodeCancelled, again.Err.Code)
+	require.True(t, again.Err.OutcomeIsUnknown())
+	require.Len(t, w.bash, 1)
+
+	w = begin()
 	w.step(BashDone{Job: 1, Err: protocol.CodeIO.Errorf("no shell")})
 	w.restart()
 	w.send(keyed)

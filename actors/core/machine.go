@@ -292,6 +292,13 @@ func (in Withdrawn) apply(m *Machine) {
 	}
 }
 
+// Waits says whether a command has not begun: it waits for another session, or for what extensions say
+// about its message.
+func (m *Machine) Waits(seq uint64) bool {
+	is := func(c Command) bool { return c.Seq == seq && c.Note == nil }
+	return slices.ContainsFunc(m.waiting, is) || slices.ContainsFunc(m.intake.list, is)
+}
+
 // stopping says that the session is closing and does not wait for its work.
 func (m *Machine) stopping() bool { return m.closing != nil && m.closing.Abort }
 
@@ -661,7 +668,7 @@ func (in WorkerGone) apply(m *Machine) {
 	case WorkerTool:
 		ToolDone{Attempt: in.Attempt, CallID: in.ID, Result: errorResult(why), IsError: true}.apply(m)
 	case WorkerBash:
-		BashDone{Job: in.Job, Err: protocol.CodeInternal.Errorf("%s", why)}.apply(m)
+		BashDone{Job: in.Job, Err: protocol.CodeInternal.Errorf("%s", why).MayHaveRun()}.apply(m)
 	case WorkerRetry:
 		if a, ok := current[*retrying](m, in.Attempt); ok {
 			m.retryGone(a, why)

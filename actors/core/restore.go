@@ -324,7 +324,13 @@ func (m *Machine) instead(e Effect, why *protocol.Error) {
 		}
 		m.do(e)
 	case StartBash:
-		BashDone{Job: e.Job, Err: why}.apply(m)
+		BashDone{Job: e.Job, Err: notRun(why)}.apply(m)
+	case SlowQuery:
+		if protocol.TraitsOf(e.Cmd).Effect() == protocol.EffectOutside {
+			QueryDone{Seq: e.Seq, Err: notRun(why)}.apply(m)
+		} else {
+			m.do(e)
+		}
 	case LoadSession, ActivateSession:
 		m.switchLost(why)
 	case Summarise:
@@ -354,6 +360,14 @@ func (m *Machine) instead(e Effect, why *protocol.Error) {
 			m.do(e)
 		}
 	}
+}
+
+// notRun is why a command was refused that was not started, whatever the log says of that.
+func notRun(why *protocol.Error) *protocol.Error {
+	if why.OutcomeIsUnknown() {
+		return why.NotRun(protocol.RetryAfter)
+	}
+	return why
 }
 
 // ofRun says whether an effect is a step of a run.

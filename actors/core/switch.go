@@ -285,6 +285,15 @@ func (in SessionActivated) apply(m *Machine) {
 	m.endSwitch(Reply{Seq: in.Seq, Data: Arrived(w.cmd.Cmd, w.to.Text), Regardless: w.summary == nil})
 }
 
+// Arrival is the answer to the command that puts another session in the place of this one, once that is so; the zero
+// value while there is none.
+func (m *Machine) Arrival() Reply {
+	if m.swap == nil {
+		return Reply{}
+	}
+	return Reply{Seq: m.swap.cmd.Seq, Data: Arrived(m.swap.cmd.Cmd, m.swap.to.Text)}
+}
+
 // changed tells clients which session this is now.
 func (m *Machine) changed(reason string) protocol.SessionChanged {
 	return protocol.SessionChanged{

@@ -14,7 +14,7 @@ import (
 const (
 	ledgerAnswers = 512
 	ledgerBytes   = 1 << 20
-	ledgerOne     = 64 << 10         // an answer that is larger is not kept
+	ledgerOne     = 64 << 10         // an answer that is larger is kept without its data
 	ledgerAfter   = 10 * time.Minute // past the end of the client's last connection
 	ledgerClients = 1024
 )
@@ -159,6 +159,17 @@ func (l *Ledger) Drop(id string) {
 	}
 }
 
+// decides says whether an answer is what a command gets that comes again. Else that is carried out.
+func decides(r *protocol.Response) bool {
+	switch {
+	case r.Err == nil:
+		return true
+	case r.Err.OutcomeIsUnknown():
+		return !r.Err.Undecided
+	}
+	return !undone[r.Err.Code]
+}
+
 // undone are the codes of answers to commands that did nothing, and may do it later.
 var undone = map[protocol.Code]bool{
 	protocol.CodeUnknownSession: true, protocol.CodeMissingSessionID: true, protocol.CodeSessionClosing: true,
@@ -178,9 +189,13 @@ func (l *Ledger) done(r *protocol.Response, to Client) Client {
 		return Client{}
 	}
 	size := protocol.SizeOf(r.Data)
-	if r.Err != nil && undone[r.Err.Code] || size > ledgerOne {
+	if !decides(r) {
 		delete(l.entries, string(r.ID))
 	} else {
+		if size > ledgerOne { // that the command was carried out is told, without what it has returned
+			r = &protocol.Response{ID: r.ID, Command: r.Command, SessionID: r.SessionID}
+			size = 0
+		}
 		e.answer, e.tag, e.bytes = r, to.Tag, size+RecordSize
 		l.order = append(l.order, string(r.ID))
 		l.bytes += e.bytes

@@ -21,6 +21,11 @@ type answer struct {
 	code    protocol.Code
 }
 
+// begun says whether the command that is answered may have run although it failed.
+func (a answer) begun() bool {
+	return !a.ok && gjson.GetBytes(a.line, "data.outcome").Str == protocol.OutcomeUnknown
+}
+
 // heard passes on what a node has written, but for answers to the relay's own commands, and
 // for what says that a session is not there any more.
 func (r *relay) heard(c actor.Context, m heard) {
@@ -90,7 +95,7 @@ func (r *relay) passes(c actor.Context, n *node, line []byte, first func()) bool
 		if s := r.sessions[gjson.GetBytes(line, "sessionId").Str]; s != nil && (s.at == n || s.joined == n.life) {
 			first()
 			s.moved = gjson.GetBytes(line, "why").Str
-			r.elsewhere(c, s, n, r.unanswered(n, s.id), true)
+			r.elsewhere(c, s, n, n.takeBack(s.id, 0), true)
 		}
 		return false
 	case "draining": // of that node, and not of the client's
@@ -138,12 +143,13 @@ func (r *relay) behind(line []byte) *session {
 	return nil
 }
 
-// unanswered takes the commands of a session back that a node has not answered and will not.
-// They have had no effect there, or may come again.
-func (r *relay) unanswered(n *node, session string) (back []*ask) {
-	kept := n.pending[:0]
-	for _, a := range n.pending {
+// takeBack takes the commands of a session back, from that place among all, that a node has said not to answer: they
+// have had no effect there, or act once.
+func (n *node) takeBack(session string, from int) (back []*ask) {
+	kept := n.pending[:from:from]
+	for _, a := range n.pending[from:] {
 		if a.own == nil && a.Session == session {
+			a.begun = a.begun && a.changes() && a.actsOnce()
 			back = append(back, a)
 			continue
 		}
@@ -169,7 +175,7 @@ func typeOf(line []byte) string {
 func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bool {
 	head := gjson.GetManyBytes(line, "id", "command", "success", "code")
 	a := answer{line: line, id: head[0].Raw, command: head[1].Str, ok: head[2].Bool(), code: protocol.Code(head[3].Str)}
-	asked := n.takeAnswered(a)
+	asked, behind := n.takeAnswered(a)
 	switch {
 	case asked == nil: // of a command that has come again only the first answer is passed on
 		spec := protocol.Lookup(a.command)
@@ -187,13 +193,16 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 	}
 	if r.notThere(s, n, asked, a) {
 		asked.tries++
+		asked.begun = false
 		switch {
 		case s.at != n:
 			r.pass(c, s, asked)
-		case a.code == protocol.CodeSessionClosing:
-			r.later(c, s, append([]*ask{asked}, r.unanswered(n, s.id)...))
+		case a.code == protocol.CodeSessionClosing: // what came before it may be at work there, and is answered
+			r.later(c, s, append([]*ask{asked}, n.takeBack(s.id, behind)...))
 		default:
-			r.elsewhere(c, s, n, append([]*ask{asked}, r.unanswered(n, s.id)...), false)
+			first := append([]*ask{asked}, n.takeBack(s.id, behind)...)
+			before := r.takeLost(c, n, func(a *ask) bool { return a.Session == s.id })
+			r.elsewhere(c, s, n, append(before, first...), false)
 		}
 		return false
 	}
@@ -239,7 +248,7 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 // has done nothing, and is looked for again as long as the command may wait.
 func (r *relay) notThere(s *session, n *node, asked *ask, a answer) bool {
 	switch {
-	case a.ok || time.Now().After(asked.until):
+	case a.ok || a.begun() || time.Now().After(asked.until):
 		return false
 	case a.code == protocol.CodeUnknownSession: // it may have been closed, and then it is nobody's
 		s.looking.closed = true
@@ -252,15 +261,14 @@ func notThere(code protocol.Code) bool {
 	return code == protocol.CodeNotHere || code == protocol.CodeSessionClosing
 }
 
-// takeAnswered is the command that an answer is to, nil for none that is known.
-func (n *node) takeAnswered(a answer) *ask {
-	i := n.asked(a)
-	if i < 0 {
-		return nil
+// takeAnswered takes out the command that an answer is to, nil for none that is known, and says which place it had.
+func (n *node) takeAnswered(a answer) (asked *ask, at int) {
+	if at = n.asked(a); at < 0 {
+		return nil, at
 	}
-	asked := n.pending[i]
-	n.pending = append(n.pending[:i:i], n.pending[i+1:]...)
-	return asked
+	asked = n.pending[at]
+	n.pending = append(n.pending[:at:at], n.pending[at+1:]...)
+	return asked, at
 }
 
 // asked is where among them that command is, -1 for nowhere.

@@ -56,6 +56,7 @@ type (
 		Named   bool   // the client has named itself, so that what comes again does nothing twice
 		Credit  link.Credit
 		Known   bool // as of [link.Request]
+		Begun   bool // as of [link.Request]
 	}
 	// Opening is a session that is to be made. Path is its directory as it is called here; "" if
 	// it was named in a way that all nodes understand.

@@ -177,21 +177,11 @@ func (r *relay) cut(n *node) {
 	n.out.end()
 }
 
-// without is what becomes of what was asked of a node to which there is no wire any more. What
-// was not sent, what only asks, and what the client has named so that it does nothing twice is
-// sent again to where the session is then. Of anything else nobody knows whether it was done.
+// without is what becomes of what was asked of a node to which there is no wire any more.
 func (r *relay) without(c actor.Context, n *node) {
 	again := map[string][]*ask{}
-	for _, a := range n.pending {
-		switch {
-		case a.own != nil:
-		case r.leaving != nil || !mayComeAgain(a):
-			err := protocol.CodeSessionUnavailable.Errorf("The session's node was lost; whether the command was carried out is not known")
-			err.Data = retry{time.Second.Milliseconds()}
-			r.refuse(c, a, err)
-		default:
-			again[a.Session] = append(again[a.Session], a)
-		}
+	for _, a := range r.takeLost(c, n, func(*ask) bool { return true }) {
+		again[a.Session] = append(again[a.Session], a)
 	}
 	n.pending = nil
 	if n.over {
@@ -215,17 +205,33 @@ func (r *relay) without(c actor.Context, n *node) {
 	}
 }
 
-// mayComeAgain says whether a command does nothing more when it comes again.
-func mayComeAgain(a *ask) bool {
-	spec := a.Request.Spec
-	if spec == nil {
-		return false
+// takeLost takes back those commands of a node that it will not answer, and returns those that are to be sent again
+// to where their session is then: what changes nothing, and what the client has named so that it acts once. Of any
+// other nobody knows whether it has run.
+func (r *relay) takeLost(c actor.Context, n *node, of func(*ask) bool) (again []*ask) {
+	kept := n.pending[:0:0]
+	for _, a := range n.pending {
+		switch {
+		case a.own != nil || !of(a):
+			kept = append(kept, a)
+		case r.leaving != nil || !a.actsOnce():
+			r.refuse(c, a, protocol.CodeSessionUnavailable.Errorf("The session's node was lost").NotRun(protocol.RetryAfter))
+		default:
+			again = append(again, a)
+		}
 	}
-	switch a.Request.Cmd.(type) {
-	case protocol.AttachSession, protocol.DetachSession:
-		return true
-	}
-	return spec.Scope == protocol.ScopeQuery || a.Named && len(a.Request.ID) > 0 && a.Request.ID[0] == '"'
+	n.pending = kept
+	return again
+}
+
+// changes says whether a command that runs twice changes more than one that runs once.
+func (a *ask) changes() bool {
+	return a.Request.Spec == nil || a.Request.Spec.Effect() != protocol.EffectNone
+}
+
+// actsOnce says whether a command does nothing more when it comes again.
+func (a *ask) actsOnce() bool {
+	return !a.changes() || a.Named && len(a.Request.ID) > 0 && a.Request.ID[0] == '"'
 }
 
 // listing is the question to all nodes which sessions are open there.
@@ -392,7 +398,7 @@ func (r *relay) reclaimed(c actor.Context, m reclaimed) {
 			if n.leave(s.id); s.looking.child { // which is there as long as somebody hears of it
 				r.own(n, attachLine{Type: "detach", SessionID: s.id}, nil)
 			}
-			r.elsewhere(c, s, n, r.unanswered(n, s.id), true)
+			r.elsewhere(c, s, n, r.takeLost(c, n, func(a *ask) bool { return a.Session == s.id }), true)
 		}
 	}
 }

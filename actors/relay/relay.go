@@ -88,8 +88,8 @@ type ask struct {
 	own   func(r *relay, c actor.Context, n *node, a answer) // of a command of the relay's own: nobody else hears of its answer
 	at    time.Time                                          // when it came
 	until time.Time                                          // it waits for a session that no node has
-	sent  bool
-	tries int // how often it was answered that the session is not there
+	begun bool                                               // it may have run on a node that has not answered it
+	tries int                                                // how often it was answered that the session is not there
 }
 
 // node is another node, and the wire to it.
@@ -188,7 +188,7 @@ func (r *relay) onPanic(c actor.Context, msg any) (done bool) {
 		m.receipt.Written()
 	}
 	if r.current != nil {
-		r.refuse(c, r.current, protocol.CodeInternal.Errorf("Internal error"))
+		r.refuse(c, r.current, protocol.CodeInternal.Errorf("Internal error").NotRun(protocol.RetryAfter))
 	}
 	return true
 }
@@ -209,7 +209,7 @@ func (r *relay) of(id string) *session {
 }
 
 func (r *relay) command(c actor.Context, m Command) {
-	r.current = &ask{Command: m, at: time.Now(), until: time.Now().Add(r.patience())}
+	r.current = &ask{Command: m, at: time.Now(), until: time.Now().Add(r.patience()), begun: m.Begun}
 	s := r.of(m.Session)
 	if m.Opens != nil {
 		s.opens = m.Opens
@@ -317,7 +317,7 @@ func (r *relay) silent(a *ask) bool {
 
 // send writes a command to a node.
 func (r *relay) send(n *node, a *ask) {
-	a.sent = true
+	a.begun = true
 	if a.Request.Spec == nil || !a.Request.Spec.Silent || acknowledged(a.Request.Spec) {
 		n.pending = append(n.pending, a)
 	}
@@ -455,27 +455,14 @@ func unavailable(why error) *protocol.Error {
 	var lost *cluster.LostError
 	if errors.As(why, &lost) {
 		err := protocol.CodeNodeLost.Errorf("%s", sentence(why))
-		data := lostNode{Node: lost.Node}
+		data := protocol.RetryInfo{Retryable: true, Node: lost.Node}
 		if !lost.Since.IsZero() {
 			data.Since = lost.Since.UnixMilli()
 		}
 		err.Data = data
 		return err
 	}
-	err := protocol.CodeSessionUnavailable.Errorf("No node has the session at the moment: %s", sentence(why))
-	err.Data = retry{time.Second.Milliseconds()}
-	return err
-}
-
-// lostNode is what an answer says of the node that would be needed.
-type lostNode struct {
-	Node  string `json:"node"`
-	Since int64  `json:"since,omitempty"` // epoch milliseconds
-}
-
-// retry is what an answer says to who may ask again.
-type retry struct {
-	RetryAfterMs int64 `json:"retryAfterMs"`
+	return protocol.CodeSessionUnavailable.Errorf("No node has the session at the moment: %s", sentence(why)).NotRun(protocol.RetryAfter)
 }
 
 // elsewhere looks for a session again that is not on a node, or of which the client hears nothing from
@@ -630,15 +617,19 @@ func (r *relay) client(tag string) link.Client {
 	return to
 }
 
-// refuse answers a command in the place of its session.
+// refuse answers a command in the place of its session. One that may have run is answered so, whatever the
+// reason is for which nobody else answers it.
 func (r *relay) refuse(c actor.Context, a *ask, err *protocol.Error) {
 	a.Credit.GiveBack()
 	a.Credit = link.Credit{}
 	if r.current == a {
 		r.current = nil
 	}
-	if a.own != nil || a.sent && r.silent(a) {
+	switch {
+	case a.own != nil || a.begun && r.silent(a):
 		return
+	case a.begun && a.changes():
+		err = err.MayHaveRun()
 	}
 	r.client(a.Request.SessionID).Send(c.ActorSystem().Root, link.Item{
 		Response: &protocol.Response{ID: a.Request.ID, Command: a.Request.Name, Err: err},

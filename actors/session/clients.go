@@ -165,10 +165,10 @@ func (a *clients) answered() {
 	}
 }
 
-// failAll answers with an error whatever is owed, the open_session only if this is
+// failAll answers with errors whatever is owed, the open_session only if this is
 // the end.
-func (a *clients) failAll(root *actor.RootContext, err *protocol.Error, final bool) {
-	a.replies.failAll(root, err, final)
+func (a *clients) failAll(root *actor.RootContext, why func(seq uint64) *protocol.Error, final bool) {
+	a.replies.failAll(root, why, final)
 	a.answered()
 }
 

@@ -30,7 +30,7 @@ func (s *sessions) askFiles(c actor.Context, m link.AskFiles) {
 	kernel.Go(root, c.Self(), func() {
 		defer func() {
 			if reason := recover(); reason != nil {
-				answer.Data, answer.Err = nil, protocol.CodeInternal.Errorf("Internal error")
+				answer.Data, answer.Err = nil, protocol.CodeInternal.Errorf("Internal error").CutOff(protocol.SpecOf(m.Cmd), true)
 			}
 			root.Send(m.From, answer)
 		}()

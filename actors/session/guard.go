@@ -120,6 +120,7 @@ func (g *crashGuard) receive(c actor.Context, msg any) {
 			panic(reason) // supervision restarts the actor
 		}
 	}()
+	g.session.inputs.step = step{}
 	if g.kernel.Faults == nil {
 		g.session.receive(c, msg)
 	} else {
@@ -138,15 +139,16 @@ func (g *crashGuard) crash(c actor.Context, msg, reason any) {
 		g.file.Discard()
 	}
 	g.endCommands()
+	g.session.giveAnswers()
 	g.clients.flush(root)
-	err := protocol.CodeInternal.Errorf("Internal error: the session was restarted")
+	why := g.session.cutOff(protocol.CodeInternal.Errorf("Internal error: the session was restarted"), msg)
 	switch {
 	case g.life.state == closed: // there is no successor
-		g.clients.failAll(root, err, true)
+		g.clients.failAll(root, why, true)
 	case g.life.crashed(time.Now()):
-		g.clients.failAll(root, err, false)
+		g.clients.failAll(root, why, false)
 	default:
-		g.giveUp(c)
+		g.giveUp(c, msg)
 	}
 }
 
@@ -162,7 +164,7 @@ func (g *crashGuard) endCommands() {
 
 // giveUp ends a session on the crash that was one too many. What its clients have
 // seen begin ends.
-func (g *crashGuard) giveUp(c actor.Context) {
+func (g *crashGuard) giveUp(c actor.Context, msg any) {
 	root := c.ActorSystem().Root
 	g.life.state = failed
 	g.life.refusal = protocol.CodeSessionFailed.Errorf(
@@ -171,7 +173,7 @@ func (g *crashGuard) giveUp(c actor.Context) {
 	if opening := g.clients.replies.opening; opening != nil {
 		last = g.clients.replies.closing(g.life.refusal, opening.Seq)
 	}
-	g.clients.failAll(root, g.life.refusal, true)
+	g.clients.failAll(root, g.session.ended(g.life.refusal, msg), true)
 	nowhere := store.NewLog(nil, "", protocol.Header{}, store.Options{})
 	for _, e := range core.New().Step(time.Now().UnixMilli(), nowhere, g.restored(core.Loaded{}, core.Settings{})) {
 		if e, ok := e.(core.Emit); ok {

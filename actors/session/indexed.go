@@ -217,7 +217,7 @@ func (cl *Cluster) newestFirst() ([]indexText, error) {
 	defer cancel()
 	all, err := cl.listed(ctx)
 	if err != nil {
-		return nil, protocol.CodeSessionUnavailable.Errorf("The sessions of the cluster cannot be listed at the moment: %s", err)
+		return nil, protocol.CodeSessionUnavailable.Errorf("The sessions of the cluster cannot be listed at the moment: %s", err).NotRun(protocol.RetryAfter)
 	}
 	slices.SortStableFunc(all, func(a, b indexText) int { return strings.Compare(b.Modified, a.Modified) })
 	return all, nil

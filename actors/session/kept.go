@@ -369,7 +369,5 @@ func keptError(id string, err error) *protocol.Error {
 	case errors.Is(err, cluster.ErrInUse), errors.Is(err, store.ErrInUse):
 		return protocol.CodeSessionInUse.Errorf("Session %s is open here", id)
 	}
-	why := protocol.CodeSessionUnavailable.Errorf("Session %s cannot be had at the moment: %s", id, err)
-	why.Data = map[string]any{"retryAfterMs": time.Second.Milliseconds()}
-	return why
+	return protocol.CodeSessionUnavailable.Errorf("Session %s cannot be had at the moment: %s", id, err).NotRun(protocol.RetryAfter)
 }

@@ -135,9 +135,9 @@ func (s *Session) leads(ctx context.Context, to, left *kept, led led) error {
 	return owned.Release(ctx)
 }
 
-// tellOther tells clients that the handle has come to lead to another session while this node did not have it.
+// tellOther tells clients that the handle leads to another session, which nobody has: this node did not have it when
+// that came about, or the session crashed before it could say so.
 func (s *Session) tellOther() {
-	s.file.other = false
 	now := protocol.SessionChanged{
 		Reason: "switch", SessionID: s.file.id, SessionFile: s.file.path, SessionName: s.m.Name(),
 		MessageCount: int(s.m.State().MessageCount), LeafID: s.file.View().ShownLeaf(),

@@ -175,7 +175,7 @@ func (s *Session) sign(effects []core.Effect) {
 	if _, appends := effects[0].(core.Append); k == nil || !appends {
 		return
 	}
-	keys, refused, runs := s.inputs.keys, map[string]bool{}, map[string]bool{}
+	keys, refused, begins := s.inputs.keys, map[string]bool{}, map[string]bool{}
 	for _, e := range effects {
 		switch e := e.(type) {
 		case core.Reply:
@@ -185,16 +185,17 @@ func (s *Session) sign(effects []core.Effect) {
 			} else {
 				keys = append(keys, key)
 			}
-		case core.StartBash:
-			runs[s.clients.replies.keyOf(e.Seq)] = true
 		default:
+			if seq, runs := startsOutside(e); runs {
+				begins[s.clients.replies.keyOf(seq)] = true
+			}
 		}
 	}
 	k.sign = nil
 	seen := map[string]bool{}
 	for _, key := range keys {
 		as := key
-		if runs[key] {
+		if begins[key] {
 			as += begun
 		}
 		if !seen[key] && !refused[key] && (k.owned == nil || k.owned.Done(as) == 0) {
@@ -221,13 +222,13 @@ func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
 	switch {
 	case k.owned.Done(key) != 0, s.file.led.done.Find(key) != 0:
 	case k.owned.Done(key+begun) != 0: // its end was lost with a node
-		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Err: protocol.CodeSessionUnavailable.Errorf("interrupted: the node that ran it was lost; it may or may not have finished")})
+		s.answerAtOnce(c, core.Reply{Seq: r.Seq, Err: protocol.CodeCancelled.Errorf("interrupted: the node that ran it was lost; it may or may not have finished").MayHaveRun()})
 		return true
 	default:
 		return false
 	}
 	if s.current(c, &r) {
-		if _, ok := s.clients.reply(r.Seq, s.file.led.result(r.Cmd, key), nil); ok {
+		if _, ok := s.clients.reply(r.Seq, s.answerInLog(k, r.Cmd, key), nil); ok {
 			s.clients.unsent[len(s.clients.unsent)-1].item.Response.Replayed = true
 		}
 		s.clients.flush(c.ActorSystem().Root)
@@ -259,13 +260,33 @@ func (s *Session) outcome() string {
 	return core.OutcomeOf(st.Resume)
 }
 
+// startsOutside is the command whose effect outside of the log an effect begins.
+func startsOutside(e core.Effect) (seq uint64, is bool) {
+	switch e := e.(type) {
+	case core.StartBash:
+		return e.Seq, true
+	case core.SlowQuery:
+		return e.Seq, protocol.TraitsOf(e.Cmd).Effect() == protocol.EffectOutside
+	default:
+		return 0, false
+	}
+}
+
 // noteBegun says in the log that a command of a client runs, before it does, unless an entry says so that is there already.
-func (s *Session) noteBegun(seq uint64) error {
+func (s *Session) noteBegun(e core.Effect) error {
+	if seq, is := startsOutside(e); is {
+		return s.note(seq, begun)
+	}
+	return nil
+}
+
+// note has the log know a command that no entry names, unless it does already.
+func (s *Session) note(seq uint64, as string) error {
 	k, key := s.kept(), s.clients.replies.keyOf(seq)
-	if k == nil || key == "" || k.owned.Done(key+begun) != 0 {
+	if k == nil || key == "" || k.owned.Done(key+as) != 0 {
 		return nil
 	}
-	return k.wait(func(ctx context.Context) error { return k.owned.Note(ctx, nil, []string{key + begun}) })
+	return k.wait(func(ctx context.Context) error { return k.owned.Note(ctx, nil, []string{key + as}) })
 }
 
 // fencedGrace is what is left to commands of a session that another node has: they may be at work on what its own are.
@@ -302,10 +323,9 @@ func (s *Session) leaveTo(c actor.Context, why string) {
 	moved := &link.Moved{Why: why, Asked: s.endsOfAsking(), Unopened: s.clients.replies.untouched}
 	moved.Ends, moved.Owed = s.clients.spans.told.Lost("interrupted: another node has the session", !s.shared.Cluster.Stop)
 	s.clients.unsent, s.inputs.next, s.inputs.group = s.clients.unsent[:0], nil, nil
-	moved.Unanswered = s.clients.replies.goElsewhere()
-	err := protocol.CodeSessionUnavailable.Errorf("The session is on another node; whether the command was carried out is not known")
-	err.Data = map[string]any{"retryAfterMs": 1000}
-	s.clients.replies.failAll(c.ActorSystem().Root, err, true)
+	begun := func(seq uint64) bool { return s.hasBegun(seq, nil) }
+	moved.Unanswered = s.clients.replies.goElsewhere(begun)
+	s.clients.replies.failAll(c.ActorSystem().Root, s.cutOff(protocol.CodeSessionUnavailable.Errorf("The session is on another node"), nil), true)
 	s.life.state = closed
 	s.closeLog()
 	s.sayMoved(c, moved)
@@ -350,7 +370,7 @@ func (r *replies) anyMayGo() bool { return len(r.whole) > 0 }
 func (r *replies) mayGo(seq uint64) bool {
 	_, whole := r.whole[seq]
 	p := r.pending[seq]
-	return whole && (r.untouched || r.held[seq] || p.mayComeAgain())
+	return whole && (r.untouched || r.held[seq] || p.actsOnce())
 }
 
 // hold notes that a command has had no effect, and says whether another node can have it. What is waited for before the session
@@ -365,11 +385,15 @@ func (r *replies) hold(m link.Request) bool {
 	return r.mayGo(m.Seq)
 }
 
-// goElsewhere strikes out what another node is to answer, oldest first.
-func (r *replies) goElsewhere() (list []link.Request) {
+// goElsewhere strikes out what another node is to answer, oldest first: what has not begun, and what does nothing twice.
+func (r *replies) goElsewhere(begun func(seq uint64) bool) (list []link.Request) {
 	for _, seq := range r.order {
-		if r.mayGo(seq) {
-			list = append(list, r.take(seq))
+		_, whole := r.whole[seq]
+		switch hasBegun := begun(seq); {
+		case r.mayGo(seq), whole && !hasBegun:
+			again := r.take(seq)
+			again.Begun = hasBegun
+			list = append(list, again)
 		}
 	}
 	return list
@@ -384,8 +408,8 @@ func (r *replies) take(seq uint64) link.Request {
 	return again
 }
 
-// mayComeAgain says whether a command does nothing more when it comes again.
-func (p *pendingReply) mayComeAgain() bool {
+// actsOnce says whether a command does nothing more when it comes again.
+func (p *pendingReply) actsOnce() bool {
 	spec := protocol.Lookup(p.name)
-	return p.key() != "" || spec != nil && (spec.Scope == protocol.ScopeQuery || spec.Scope == protocol.ScopeConnection)
+	return p.key() != "" || spec != nil && spec.Effect() == protocol.EffectNone
 }

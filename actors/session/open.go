@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,7 +31,7 @@ type logFile struct {
 	opening    bool   // a job opens it; an opened follows, whatever happens
 	opened     bool   // there was one: a crash opens it again, and not what the session was asked for
 	path, id   string // then, of the last one
-	other      bool   // it was that of another session: the handle has come to lead here while this node did not have it
+	told       string // the id of the session that clients know as the current one; "" before the first
 	foreign    *foreign
 	led        led // what is known of the sessions that the handle has led to before, in a cluster
 }
@@ -122,8 +123,8 @@ func (d *durable) noteOpened(c actor.Context, m opened) {
 	default:
 		m.spec.Retain = d.spec.Retain // which may have changed since
 		d.work, d.spec = m.work, m.spec
-		d.file.other = d.file.opened && d.file.id != m.log.Header().ID
 		d.file.is(m.log)
+		d.file.told = cmp.Or(d.file.told, d.file.id)
 		if k := keptBy(m.log); k != nil {
 			d.file.led = k.how.led
 		}
@@ -144,7 +145,7 @@ func (s *Session) onOpened(c actor.Context, m opened) {
 		if s.life.state.over() { // another node was faster
 			return
 		}
-		if s.file.other {
+		if s.file.told != s.file.id {
 			s.tellOther()
 		}
 		s.beginExtensions(c, s.beginning(m.to))
@@ -204,6 +205,7 @@ func (s *Session) begin(c actor.Context, to core.Loaded) {
 	s.m, s.reported.said = core.New(), gist{}
 	s.watchOver(c)
 	s.step(c, s.restored(to, s.work.settings))
+	s.answerKnown()
 }
 
 // beginElsewhere begins a session of the daemon's own directory in the place of one whose

@@ -17,13 +17,14 @@ import (
 // order. It returns how many are done; the error is about the one behind them.
 func (s *Session) performSome(c actor.Context, effects []core.Effect) (done int, err error) {
 	s.sign(effects)
-	n := writtenTogether(effects)
+	n, first := writtenTogether(effects), s.inputs.step.at
 	if n < 2 {
 		if err := s.perform(c, effects[0]); err != nil {
 			return 0, err
 		}
 		return 1, nil
 	}
+	s.inputs.step.together = true
 	entries, bytes := 0, 0
 	for _, e := range effects[:n] {
 		if e, is := e.(core.Append); is {
@@ -40,12 +41,16 @@ func (s *Session) performSome(c actor.Context, effects []core.Effect) (done int,
 			break
 		}
 	}
+	s.inputs.step.together = false
+	s.inputs.step.touches()
 	if err := s.file.Commit(); err != nil {
 		s.context = nil
 		return 0, err
 	}
-	for _, e := range effects[:n] {
+	s.inputs.step.logged = first + n
+	for i, e := range effects[:n] {
 		if _, ok := e.(core.Append); !ok {
+			s.inputs.step.at = first + i
 			_ = s.perform(c, e) // only appends can fail
 		}
 	}
@@ -81,13 +86,16 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	if s.fenced(e) {
 		return nil
 	}
+	if err := s.noteBegun(e); err != nil {
+		return err
+	}
+	s.inputs.step.touches()
 	switch e := e.(type) {
 	case core.Append:
-		return s.add(e)
+		err := s.add(e)
+		s.inputs.step.appended(err)
+		return err
 	case core.StartBash:
-		if err := s.noteBegun(e.Seq); err != nil {
-			return err
-		}
 		s.startBash(c, e)
 	case core.Reply:
 		switch {
@@ -131,6 +139,10 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.CancelHook:
 		s.cancelHook(e)
 	case core.RunCommand:
+		if err := s.note(e.Seq, ""); err != nil {
+			return err
+		}
+		s.inputs.step.outside = true
 		s.runExtensionCommand(e)
 	case core.SetTimer:
 		s.jobs.setTimer(c, e)
@@ -218,6 +230,8 @@ func (s *Session) emit(ev protocol.Event) {
 		s.clients.stands.remember(ev.ID, protocol.DialogOver{Outcome: ev.Outcome, By: ev.By})
 	case protocol.AgentSettled:
 		s.reported.outcome = ev.Outcome
+	case protocol.SessionChanged:
+		s.file.told = ev.SessionID
 	}
 	s.clients.emit(ev, s.receipt(ev))
 	s.tellStage(ev)

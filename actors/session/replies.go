@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/core"
 	"troupe/actors/link"
 	"troupe/protocol"
 )
@@ -19,6 +20,7 @@ type replies struct {
 	held      map[uint64]bool         // of those, what has had no effect: it came when the session was about to go
 	order     []uint64                // seqs of pending, oldest first; may name answered ones
 	opening   *link.Request           // the open_session, until it is answered: it survives crashes, for its answer is all the client will know of the session
+	late      []core.Reply            // of a session that has crashed: its successor gives them
 }
 
 // pendingReply is one answer that is owed. A map keeps up to 128 bytes in place,
@@ -85,18 +87,27 @@ func (r *replies) answer(seq uint64, data protocol.Result, err *protocol.Error) 
 	return p.client, &protocol.Response{ID: p.id, Command: p.name, Data: data, Err: err, SessionID: p.tag}, true
 }
 
-// failAll answers everything with an error, the open_session only if this is the
+// failAll answers everything with errors, the open_session only if this is the
 // end.
-func (r *replies) failAll(root *actor.RootContext, err *protocol.Error, final bool) {
+func (r *replies) failAll(root *actor.RootContext, why func(seq uint64) *protocol.Error, final bool) {
 	for _, seq := range r.order {
-		if final || r.opening == nil || r.opening.Seq != seq {
-			r.send(root, seq, err)
+		if r.expects(seq) && (final || !r.outlives(seq)) {
+			r.send(root, seq, why(seq))
 		}
 	}
-	r.order = r.order[:0]
-	if r.opening != nil {
-		r.order = append(r.order, r.opening.Seq)
+	r.order = slices.DeleteFunc(r.order, func(seq uint64) bool { return !r.expects(seq) })
+}
+
+// known notes the answer to a command, for the successor of the session.
+func (r *replies) known(answer core.Reply) {
+	if r.expects(answer.Seq) {
+		r.late = append(r.late, answer)
 	}
+}
+
+// outlives says whether a command is answered after a crash.
+func (r *replies) outlives(seq uint64) bool {
+	return r.opening != nil && r.opening.Seq == seq || slices.ContainsFunc(r.late, func(a core.Reply) bool { return a.Seq == seq })
 }
 
 func (r *replies) send(root *actor.RootContext, seq uint64, err *protocol.Error) {

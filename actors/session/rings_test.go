@@ -129,7 +129,7 @@ func TestGivenUpHasNoRing(t *testing.T) {
 		h.sys.Root.Spawn(h.kernel.Props(func() actor.Actor {
 			return actor.ReceiveFunc(func(c actor.Context) {
 				if _, starts := c.Message().(*actor.Started); starts {
-					(&crashGuard{newSession(d), d}).giveUp(c)
+					(&crashGuard{newSession(d), d}).giveUp(c, c.Message())
 				}
 			})
 		}, ""))

@@ -45,6 +45,7 @@ type inputs struct {
 	group []core.Input   // messages whose entries are to share an fsync
 	now   int64          // when the last step began, epoch milliseconds
 	keys  []string       // of the commands that the last step is about, in a cluster
+	step  step           // that is being performed
 	early []link.Request // answers to dialogs that are yet to be asked again
 }
 
@@ -92,6 +93,7 @@ func (s *Session) receive(c actor.Context, msg any) {
 		}
 		s.idle.stop()
 		s.trustUnanswered()
+		s.partingOver(s.ext.asks.parting.seq)
 		s.jobs.stopTimers()
 		s.output.closeLeft() // what waited for an answer is answered otherwise
 		if s.m != nil {
@@ -377,11 +379,15 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	for ; len(ins) > 0; ins = s.inputs.first() {
 		s.inputs.now = time.Now().UnixMilli()
 		s.inputs.keys = s.keysOf(ins)
+		s.inputs.step.begin(ins)
 		effects := s.m.Step(s.inputs.now, s.file.Log, ins...)
 		s.last.keep(s.m) // before anything shows a number: a crash on the way must not use it again
+		s.inputs.step.effects = effects
 		for i := 0; i < len(effects); {
 			n, err := s.performSome(c, effects[i:])
-			if i += n; errors.Is(err, cluster.ErrFenced) {
+			i += n
+			s.inputs.step.at = i
+			if errors.Is(err, cluster.ErrFenced) {
 				s.moveAway(c, "fenced")
 				return
 			} else if err != nil {
@@ -392,6 +398,7 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 		}
 		s.clients.spans.Promised = false // kept, or the answer repeated an older one
 	}
+	s.inputs.step.begin(nil)
 	s.rebound(c)
 	s.answerIdle()
 	s.tellCommands()
@@ -557,8 +564,8 @@ func (s *Session) finish(c actor.Context, last ...link.CloseReply) {
 		last = append(last, s.clients.replies.closing(nil, s.life.end.asked...)...)
 	}
 	if moved != nil {
-		moved.Unanswered = s.clients.replies.goElsewhere()
+		moved.Unanswered = s.clients.replies.goElsewhere(func(seq uint64) bool { return s.hasBegun(seq, nil) })
 	}
-	s.clients.replies.failAll(c.ActorSystem().Root, errClosing(), true) // what waited for something beside the run
+	s.clients.replies.failAll(c.ActorSystem().Root, s.ended(errClosing(), nil), true) // what waited for something beside the run
 	s.sayMoved(c, moved, last...)
 }

@@ -360,7 +360,7 @@ func (s *sessions) spawnAs(c actor.Context, m link.SpawnSession, handle string) 
 	ring := s.shared.newRingAccount()
 	pid, err := c.SpawnNamed(sessionProps(s.kernel, s.shared, handle, m, ring), handle)
 	if err != nil {
-		tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Err: protocol.CodeInternal.Errorf("internal error: %s", err)})
+		tellSpawned(c, m, link.SessionSpawned{Key: m.Key, Err: protocol.CodeInternal.Errorf("internal error: %s", err).NotRun(protocol.RetryAfter)})
 		return
 	}
 	clients := 1

@@ -368,6 +368,7 @@ func (s *Session) activate(c actor.Context, seq uint64) error {
 		return nil
 	}
 	s.leftIndex(c)
+	s.inputs.step.arrival = s.m.Arrival()
 	left, log, leftPath := s.file.Log, s.log, s.file.path
 	s.output.closeLater(func() { closeFile(left, log) })
 	s.file.is(p.log)

@@ -32,6 +32,8 @@ var (
 	options  = []string{"./cmd/troupe", "-run", "TestCluster|TestReady|TestFed"}
 	chains   = []string{"./actors/cluster", "-run", "TestChain|TestKeys|TestNeverHeardOf"}
 	configs  = []string{"./store/config"}
+	outcomes = []string{"./actors/scenario/supervision", "-run", "TestOutcome", "-outcome.all"}
+	cutOff   = []string{"./actors/scenario/failover", "-run", "TestOutcome|TestBashOfLost|TestAnsweredByTheLog|TestOutsideOfTheLog"}
 	asks     = []string{"./actors/scenario/consent", "./actors/scenario/failover", "-run", "TestQuestionsOver|TestDialogEnds"}
 	models   = []string{"./providers/registry", "./providers/wire"}
 	logins   = []string{"./providers/auth"}
@@ -75,8 +77,8 @@ var mutants = []mutant{
 	{"a choice stays that could not be written", "actors/core/choices.go", "m.Modes, m.tools, m.picked, m.grants = was.Modes, was.tools, was.picked, was.grants", "", choices},
 	{"a closed session keeps what was chosen", "actors/core/machine.go", "\tm.dropChoices()\n", "", choices},
 	{"the key of a command is not in its record", "actors/session/kept.go", "keys := k.sign\n", "keys := k.sign[:0]\n", nodes},
-	{"a command of the user runs before the log knows", "actors/session/perform.go", "if err := s.noteBegun(e.Seq); err != nil {", "if err := error(nil); err != nil {", nodes},
-	{"what says that a command begins counts as its end", "actors/session/moved.go", "\t\tif runs[key] {", "\t\tif false {", nodes},
+	{"a command of the user runs before the log knows", "actors/session/perform.go", "if err := s.noteBegun(e); err != nil {", "if err := error(nil); err != nil {", nodes},
+	{"what says that a command begins counts as its end", "actors/session/moved.go", "\t\tif begins[key] {", "\t\tif false {", nodes},
 	{"a run goes on that was aborted before that", "actors/core/abort.go", "\t\tm.stopCutOff(outcome)\n", "", stories},
 	{"a copy has what its log does not", "store/write.go",
 		"if err := l.opt.Commit.Commit(line); err != nil {\n\t\treturn 0, err\n\t}\n\tif err == nil {",
@@ -409,7 +411,7 @@ var mutants = []mutant{
 	{"what a default session is now is told under another name", "actors/relay/default.go", "case \"session_changed\":", "case \"\":", defaults},
 	{"the end of a run has no id of its default session", "actors/relay/default.go", "case \"agent_end\":", "case \"\":", []string{"./actors/scenario/defaultsession", "-run", "TestDefaultBytes"}},
 	{"what is read of a default session that nobody has is named", "actors/conn/far.go", "m.Session, m.Request.SessionID})", "m.Session, m.Session})", []string{"./actors/scenario/defaultsession", "-run", "TestDefaultOfNobody"}},
-	{"who has no name is refused at the moment of a move", "actors/session/moved.go", "r.held[seq] || p.mayComeAgain())", "p.mayComeAgain())", []string{"./actors/scenario/defaultsession", "-run", "TestDefaultWhileMoved"}},
+	{"who has no name is refused at the moment of a move", "actors/session/moved.go", "r.held[seq] || p.actsOnce())", "p.actsOnce())", []string{"./actors/scenario/defaultsession", "-run", "TestDefaultWhileMoved"}},
 	{"a node that was left is heard on", "actors/relay/heard.go", "if len(n.left) > 0 && n.left", "if false && n.left", relays},
 	{"who comes late is told another outcome than the run had", "actors/session/moved.go", "return cmp.Or(s.reported.outcome, \"interrupted\")", "return cmp.Or(\"\", \"interrupted\")", []string{"./actors/scenario/relay", "-run", "TestRelayIsLate"}},
 	{"what a lost node has begun has no end", "actors/relay/relay.go", "range s.seen.end(lostOnTheWay, outcome) {", "range s.seen.end(lostOnTheWay, outcome)[:0] {", []string{"./actors/scenario/failover", "./actors/scenario/relay", "-run", "EndsWhatHasBegun"}},
@@ -475,7 +477,7 @@ var mutants = []mutant{
 	{"a session is opened by itself though its handle leads to one that is open", "actors/session/led.go", "return errLed", "err = nil", led},
 	{"a new session is made twice by one command", "actors/session/led.go", "if l.key == \"\" || l.shared.Cluster == nil {", "if true {", led},
 	{"a command that replaces a session is not known behind that", "actors/session/led.go", "\t\tall.Add(1, []string{key})\n", "", led},
-	{"what a fork gives back is not known when it comes again", "actors/session/moved.go", "s.file.led.result(r.Cmd, key), nil); ok {", "nil, nil); ok {", led},
+	{"what a fork gives back is not known when it comes again", "actors/session/moved.go", "s.answerInLog(k, r.Cmd, key), nil); ok {", "nil, nil); ok {", led},
 	{"a run of a new session goes on under another handle", "actors/session/indexed.go", "now.Handle = s.handle", "_ = s.handle", led},
 	{"a new session is nowhere until something is said in it", "actors/session/perform.go", "e.Durable || begins)", "e.Durable || begins && false)", led},
 	{"a full disk of an owner refuses what the cluster has", "store/write.go", "if off, err = l.writeFile(line); err == nil {\n\t\t\treturn off, nil", "if off, err = l.writeFile(line); true {\n\t\t\treturn off, err", []string{"./actors/scenario/failover", "-run", "TestDiskOfAnOwner"}},
@@ -484,7 +486,18 @@ var mutants = []mutant{
 	{"nobody ends the tools of a process that stands still", "tools/guard.sh", "\t\t\t\tend \"$1\"\n", "", []string{"./tools", "-run", "TestGuardIsFed"}},
 	{"what a session has started runs on where it is fenced", "actors/session/moved.go", "\t\t\tprocs.KillAll(fencedGrace)\n", "\t\t\t_ = procs\n", []string{"./actors/scenario/failover", "-run", "TestFencedKills"}},
 	{"what a session has started has time where it is fenced", "actors/session/moved.go", "procs.KillAll(fencedGrace)", "procs.KillAll(0)", []string{"./actors/scenario/failover", "-run", "TestFencedKills"}},
-	{"a relay gives a command again under another id", "actors/relay/relay.go", "\ta.sent = true\n", "\tif a.sent && a.own == nil && len(a.Line) > 7 {\n\t\ta.Line = append([]byte{}, a.Line...)\n\t\ta.Line[7] ^= 2\n\t}\n\ta.sent = true\n", []string{"./actors/scenario/relay", "-run", "TestRelay"}},
+	{"what has begun is said not to have run", "actors/session/fate.go", "if !s.hasBegun(seq, hand) {", "if true {", outcomes},
+	{"what has not begun may have run", "actors/session/fate.go", "|| s.isWaiting(seq) {", "{", []string{"./actors/scenario/supervision", "-run", "TestNotBegun"}},
+	{"an answer that is known is not given after a crash", "actors/session/fate.go", "\t\t\t\t*to = append(*to, e)", "", outcomes},
+	{"an abort is answered before its run has ended", "actors/session/fate.go", "\t\t\t\tto = &late", "", []string{"./actors/scenario/chaos", "-run", "TestChaos$", "-chaos.seeds=200"}},
+	{"nobody knows that a command may have run when it comes again", "actors/link/ledger.go", "return !r.Err.Undecided", "return false", outcomes},
+	{"a command of a worker that is gone is undone", "actors/core/bash.go", " && !in.Err.OutcomeIsUnknown() {", " {", []string{"./actors/core", "-run", "TestBashAgain"}},
+	{"what was given to a node that stands still is given again", "actors/relay/node.go", "case r.leaving != nil || !a.actsOnce():", "case r.leaving != nil:", cutOff},
+	{"what a node is at that comes to its end is given again", "actors/relay/heard.go", "n.takeBack(s.id, behind)...))\n\t\tdefault", "n.takeBack(s.id, 0)...))\n\t\tdefault", cutOff},
+	{"who is told that a command may have run is told when to send it again", "actors/relay/relay.go", "case a.begun && a.changes():", "case false:", cutOff},
+	{"the command of an extension runs again", "actors/session/perform.go", "if err := s.note(e.Seq, \"\"); err != nil {", "if err := error(nil); err != nil {", cutOff},
+	{"a page is exported again", "protocol/table.go", "is: Large | Outside}", "is: Large}", cutOff},
+	{"a relay gives a command again under another id", "actors/relay/relay.go", "\ta.begun = true\n", "\tif a.begun && a.own == nil && len(a.Line) > 7 {\n\t\ta.Line = append([]byte{}, a.Line...)\n\t\ta.Line[7] ^= 2\n\t}\n\ta.begun = true\n", []string{"./actors/scenario/relay", "-run", "TestRelay"}},
 	{"a question on the next node has the id of one of a lost node", "actors/session/shared.go", "return rand.Text()[:lifeSize] + \"_\"", "_ = rand.Text\n\treturn \"\"", asks},
 	{"a late answer to what a lost node has asked is taken", "actors/session/dialogs.go", "how == nil && is && s.askedBefore(id)", "how == nil && is && false", asks},
 	{"a session is moved while a command of an extension runs", "actors/session/moved.go", "s.commandsRun() || len(s.ext.asks.dialogs) > 0 {", "false {", []string{"./actors/scenario/failover", "-run", "TestMoveWaits"}},
