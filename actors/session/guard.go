@@ -3,10 +3,10 @@ package session
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
+	"weak"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -43,8 +43,9 @@ func sessionProps(k *kernel.Kernel, shared *Shared, handle string, m link.SpawnS
 		kernel: k, shared: shared, log: k.Log.Hook(ofSession(handle)), handle: handle, spec: m.Spec, rules: m.Rules,
 		file: logFile{foreign: &foreign{}}, shrunk: worker.NewShrinker(),
 	}
-	if shared.Forgotten != nil {
-		runtime.AddCleanup(d, func(tell func()) { tell() }, shared.Forgotten)
+	if shared.Spawned != nil {
+		state := weak.Make(d)
+		shared.Spawned(func() bool { return state.Value() != nil })
 	}
 	d.clients.ring.limit, d.clients.ring.sizes = shared.RingBytes, ring
 	if m.Client.Known() {

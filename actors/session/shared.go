@@ -82,7 +82,9 @@ type Config struct {
 	Exec   worker.Exec // runs the client's bash commands; tools.Exec if nil
 	FS     store.FS    // where session files are; store.OS if nil
 
-	Forgotten func() // for tests: called when nothing of a session is left in memory
+	// Spawned is called for every session, unless it is nil. Tests learn from inMemory whether
+	// anything still refers to the state of the session, after a garbage collection.
+	Spawned func(inMemory func() bool)
 }
 
 // Models is what sessions need of the providers.
