@@ -99,5 +99,19 @@ PKG ?=
 flakes: ## every package with goroutines (or PKG=./a/...) N times on busy cores with the race detector; appends to flakes.jsonl and resumes
 	go run ./e2e/flakes -n $(N) $(PKG)
 
+LONG := go test -count=1 -timeout 60m
+long: chaos-long cluster-long ## hours: everything that counts in thousands (seeds, kills, cuts, cancels)
+	$(LONG) ./actors/scenario/resume -run '^TestCuts$$' -cuts=8000
+	$(LONG) ./actors/scenario/extensions -run '^TestChaosOfExtensions$$' -extensions.seeds=2000
+	$(LONG) ./actors/scenario/failover -run '^TestNodes$$' -nodes.seeds=500
+	$(LONG) ./actors/scenario/supervision -run '^TestOutcomeOfCrashes$$' -outcome.all
+	$(LONG) ./tools -run '^(TestSandboxOfCommands|TestExecCancelNeverRunsTheRest|TestHugeFilesNeedLittleMemory)$$' -sandbox.commands=1000 -tools.aborts=2000 -tools.huge=8192
+	$(LONG) ./tools/git -run '^TestMergeIsKilled$$' -merge.kills=1000
+	$(LONG) ./e2e/chaos -run '^TestKillTasks$$' -kill.tasks=400
+	TROUPE_SOAK_SESSIONS=500 $(LONG) ./e2e/chaos -run '^TestSoak$$'
+	$(LONG) ./e2e/serve -run '^TestWebSocketCuts$$' -ws.cuts=45000
+	$(LONG) ./e2e/logins -run '^TestLoginsWithPi$$' -logins.rounds=500
+	$(LONG) ./e2e/extensions -run '^TestExamplesOfPi$$' -pi.examples
+
 clean: ## remove what was built
 	rm -rf bin cover
