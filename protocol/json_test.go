@@ -10,6 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"troupe/e2e/need"
 )
 
 func TestAppendString(t *testing.T) {
@@ -50,10 +52,7 @@ func TestAppendFloat(t *testing.T) {
 
 // TestAppendString_likeNode compares with JSON.stringify where node is there.
 func TestAppendString_likeNode(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("no node to compare with")
-	}
+	node := need.Program(t, "node")
 	var text strings.Builder
 	for r := rune(0); r < 0x3000; r++ {
 		text.WriteRune(r)

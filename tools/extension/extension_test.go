@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"troupe/actors/kernel"
+	"troupe/e2e/need"
 	words "troupe/protocol/extension"
 	"troupe/tools"
 	"troupe/tools/testenv"
@@ -81,7 +82,8 @@ func childHost(t *testing.T, o Options) words.Host {
 }
 
 // nodeHost runs extensions in Node.
-func nodeHost(_ *testing.T, o Options) words.Host {
+func nodeHost(t *testing.T, o Options) words.Host {
+	need.Program(t, "node")
 	o.Engine = EngineNode
 	return NewInline(o)
 }

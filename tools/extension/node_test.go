@@ -4,18 +4,21 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"troupe/e2e/need"
 	words "troupe/protocol/extension"
 )
 
 // inNode loads an extension in Node.
 func inNode(t *testing.T, o Options, source string) *world {
 	t.Helper()
+	need.Program(t, "node")
 	o.Engine = EngineNode
 	newHost = func(_ *testing.T, o Options) words.Host { return NewInline(o) }
 	defer func() { newHost = inlineHost }()
@@ -91,6 +94,9 @@ func TestNodeIsChosen(t *testing.T) {
 		"quick2": {write("stays.ts", "// @troupe-host quick\nimport http from 'node:http'; export default (pi: any) => pi.on('turn_start', (e: any, ctx: any) => ctx.ui.notify('stays ' + (process.release.lts === 'Jod' ? 'quick' : 'node')));")},
 	} {
 		t.Run(want, func(t *testing.T) {
+			if strings.HasPrefix(want, "node") {
+				need.Program(t, "node")
+			}
 			o := testOptions()
 			o.Engine, o.CacheDir = EngineAuto, filepath.Join(dir, "cache")
 			for range 2 { // bundled, and from the cache

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"troupe/e2e/need"
 	words "troupe/protocol/extension"
 	"troupe/tools"
 )
@@ -63,10 +64,7 @@ func saidIn(t *testing.T, file string) (said [][2]string) {
 
 // TestAsInNode compares what the modules say with what Node says.
 func TestAsInNode(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("no Node to compare with")
-	}
+	node := need.Program(t, "node")
 	for _, suite := range []string{"pure", "host"} {
 		t.Run(suite, func(t *testing.T) {
 			t.Parallel()

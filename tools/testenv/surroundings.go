@@ -76,7 +76,7 @@ func environment(binary, root string, keep []string) []string {
 	goDefaults(vars)
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
-		if name == "PATH" || ofGo(name) || slices.Contains(keep, name) {
+		if name == "PATH" || name == "TROUPE_CI" || ofGo(name) || slices.Contains(keep, name) {
 			vars[name] = value
 		}
 	}

@@ -23,8 +23,8 @@ const isolatedKey = "TROUPE_TESTENV"
 // Isolate starts the test binary a second time, as a child process, and exits with its code; in the
 // child process it returns at once. The child has:
 //
-//   - an environment of constants (LC_ALL=C.UTF-8, TZ=UTC), PATH, the variables of the go
-//     command and those named by keep: no proxies, keys, XDG directories or settings of git;
+//   - an environment of constants (LC_ALL=C.UTF-8, TZ=UTC), PATH, TROUPE_CI, the variables
+//     of the go command and those named by keep: no proxies, keys, XDG directories or settings of git;
 //   - empty directories of its own as HOME and TMPDIR, with no repository, package or project
 //     above them;
 //   - umask 022, and no signal ignored.
