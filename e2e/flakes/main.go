@@ -27,6 +27,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -114,7 +115,8 @@ func keepBusy(n int) {
 	runtime.GOMAXPROCS(n + 1) // one more for this program's own work
 	for range n {
 		go func() {
-			for {
+			for turns := new(atomic.Uint64); ; {
+				turns.Add(1)
 			}
 		}()
 	}
