@@ -100,6 +100,7 @@ func start(path, dir string, options ...string) (*Browser, error) {
 		return nil, err
 	}
 	b := &Browser{cmd: exec.Command(path, args...), in: in, waiting: map[int]chan reply{}, ended: make(chan struct{})}
+	b.cmd.Env = append(os.Environ(), "HOME="+dir)    // crash reports and caches go there, too
 	b.cmd.ExtraFiles = []*os.File{commands, answers} // 3 and 4, as the browser expects
 	if err := b.cmd.Start(); err != nil {
 		return nil, err

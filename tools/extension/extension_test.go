@@ -76,9 +76,11 @@ func pipedHost(t *testing.T, o Options) words.Host {
 func childHost(t *testing.T, o Options) words.Host {
 	limits, err := json.Marshal(o.Limits)
 	require.NoError(t, err)
+	turns := kernel.New()
+	t.Cleanup(turns.Close) // after the process has ended: its goroutines would stay idle for ever
 	procs := tools.NewProcs(nil)
 	t.Cleanup(func() { procs.KillAll(time.Second) })
-	return NewChild(ChildOptions{Procs: procs, Env: append(os.Environ(), "TROUPE_TEST_EXT_HOST="+string(limits)), Log: func(line string) { t.Log(line) }, Turns: kernel.New()})
+	return NewChild(ChildOptions{Procs: procs, Env: append(os.Environ(), "TROUPE_TEST_EXT_HOST="+string(limits)), Log: func(line string) { t.Log(line) }, Turns: turns})
 }
 
 // nodeHost runs extensions in Node.

@@ -53,7 +53,7 @@ var plays = map[string]func(t *testing.T){
 		for _, pair := range os.Environ() {
 			name, _, _ := strings.Cut(pair, "=")
 			switch name {
-			case isolatedKey, "HOME", "TMPDIR", "LC_ALL", "TZ", "GIT_CONFIG_NOSYSTEM", "PATH", "KEPT":
+			case isolatedKey, "HOME", "TMPDIR", "LC_ALL", "TZ", "GIT_CONFIG_NOSYSTEM", "PATH", "TROUPE_CI", "KEPT":
 			default:
 				assert.True(t, ofGo(name), pair)
 			}
