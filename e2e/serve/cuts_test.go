@@ -69,7 +69,7 @@ func TestWebSocketCuts(t *testing.T) {
 	}
 	all.Wait()
 	t.Logf("%d cuts: %d behind an exact resumption, %d behind a snapshot; %d words", lives.Load(), exact.Load(), shots.Load(), words)
-	assert.Positive(t, exact.Load(), "some clients resume from the ring buffer")
+	assert.Greater(t, exact.Load(), shots.Load())
 	assert.Equal(t, 143, s.Stop())
 }
 
