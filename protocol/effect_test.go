@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestEffects names every command that changes nothing when it comes twice, and every one with an effect that no log
-// shows. A client may be told to send the former again; the latter are noted in the log before they begin. A new command
-// is one of neither until somebody has thought about it.
+// TestEffects lists the commands that are idempotent and those with an effect outside the log. Clients may always
+// repeat the former; the latter are recorded in the log of a cluster before they start. A new command has to be
+// classified here if it is one of them.
 func TestEffects(t *testing.T) {
 	of := map[Effect][]string{}
 	for _, s := range Commands {

@@ -62,7 +62,7 @@ const (
 type Error struct {
 	Code    Code
 	Message string
-	Data    any // what the answer says beside it, see [RetryInfo]; nil for nothing
+	Data    any // additional data such as [RetryInfo]; nil for none
 
 	// Undecided says that a repeat of the command, under the same clientId and id, is answered by what
 	// the log of its session holds then, and not by this error.

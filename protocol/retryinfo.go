@@ -2,8 +2,8 @@ package protocol
 
 import "time"
 
-// RetryInfo is the data of an error that is not about the command itself: it says whether the
-// command may have run, and whether a client should send it again.
+// RetryInfo is the data of an error that the command itself did not cause, such as a lost node. It says
+// whether the command may have run, and whether a client may send it again.
 type RetryInfo struct {
 	// Outcome is OutcomeUnknown for a command that may have run, "" for one that did not.
 	Outcome string `json:"outcome,omitempty" enum:"unknown" doc:"unknown: the command may have run, in part or as a whole. Absent: it did not run."`
@@ -19,19 +19,19 @@ type RetryInfo struct {
 // OutcomeUnknown is the outcome of a command that may have run.
 const OutcomeUnknown = "unknown"
 
-// RetryAfter is when to send a command again that did not run because its session was not available.
+// RetryAfter is the delay before a command is repeated that did not run because its session was unavailable.
 const RetryAfter = time.Second
 
-// NotRun returns the error as one of a command that did not run, and that may be sent again after a
-// while; after 0 no time can be given.
+// NotRun returns a copy of the error for a command that did not run and may be sent again after the given
+// time. A time of 0 is left out.
 func (e *Error) NotRun(after time.Duration) *Error {
 	return e.with(RetryInfo{Retryable: true, RetryAfterMs: after.Milliseconds()})
 }
 
-// MayHaveRun returns the error as one of a command of which nobody knows whether it ran.
+// MayHaveRun returns a copy of the error for a command whose outcome is unknown.
 func (e *Error) MayHaveRun() *Error { return e.with(RetryInfo{Outcome: OutcomeUnknown}) }
 
-// with returns the error with a RetryInfo, which keeps what the error says of a node.
+// with returns a copy of the error with a RetryInfo. It keeps the node of a previous RetryInfo.
 func (e *Error) with(info RetryInfo) *Error {
 	if was, is := e.Data.(RetryInfo); is {
 		info.Node, info.Since = was.Node, was.Since
@@ -41,8 +41,8 @@ func (e *Error) with(info RetryInfo) *Error {
 	return &as
 }
 
-// CutOff returns the error as one of a command that was cut off: whether it ran is not known if it had
-// begun and changes something.
+// CutOff returns a copy of the error for an interrupted command. Its outcome is unknown if it had begun and
+// changes something; otherwise it did not run.
 func (e *Error) CutOff(spec *Spec, begun bool) *Error {
 	if begun && (spec == nil || spec.Effect() != EffectNone) {
 		return e.MayHaveRun()
@@ -50,7 +50,7 @@ func (e *Error) CutOff(spec *Spec, begun bool) *Error {
 	return e.NotRun(RetryAfter)
 }
 
-// OutcomeIsUnknown says whether the command may have run although it failed.
+// OutcomeIsUnknown reports whether the failed command may have run.
 func (e *Error) OutcomeIsUnknown() bool {
 	info, is := e.Data.(RetryInfo)
 	return is && info.Outcome == OutcomeUnknown

@@ -62,25 +62,24 @@ const (
 	ParentsOnly
 	// InLog: the log of its session answers it, also where no node can have that session.
 	InLog
-	// Repeatable: although its scope is the connection, and its effect no entry of a log, a second one
-	// changes nothing.
+	// Repeatable: a command of the connection that has no further effect when it is repeated.
 	Repeatable
-	// Outside: it has an effect that no entry of the log shows when it is cut off, see [EffectOutside].
+	// Outside: a command of a session that has an effect outside the log, see [EffectOutside].
 	Outside
 )
 
-// Effect is what a command changes, and with that what is known of one that was cut off.
+// Effect classifies commands by the state that they change. It decides what is known about a command that
+// was interrupted.
 type Effect uint8
 
 const (
-	// EffectNone: nothing, or nothing that it would change again. The command may be given any number
-	// of times.
+	// EffectNone: the command changes nothing, or is idempotent. It may be repeated.
 	EffectNone Effect = iota + 1
-	// EffectLog: entries of the log of its session, and state that is made from these. The log says
-	// whether the command ran.
+	// EffectLog: the command appends entries to the log of its session, and changes only state that is
+	// derived from them. The log shows whether it ran.
 	EffectLog
-	// EffectOutside: files, processes or services beside the log. A log of a cluster says so before
-	// the command begins: else nobody would know afterwards that it may have run.
+	// EffectOutside: the command changes files, processes or services. In a cluster, a record in the log
+	// precedes it, so that a later owner of the session knows that it may have run.
 	EffectOutside
 )
 
@@ -93,7 +92,7 @@ type Traits struct {
 // Is says whether the command has a trait.
 func (t Traits) Is(trait Trait) bool { return t.is&trait != 0 }
 
-// Effect is what the command changes.
+// Effect returns the class of state that the command changes.
 func (t Traits) Effect() Effect {
 	switch {
 	case t.Scope == ScopeQuery, t.Is(Looks), t.Is(Repeatable):

@@ -359,7 +359,7 @@ type Judge struct {
 // CancelHook says that nobody waits for an answer any more.
 type CancelHook struct{ ID int }
 
-// RunCommand starts a command that an extension has registered, for a command of a client.
+// RunCommand starts a command of an extension. Seq is the number of the client's command that invoked it.
 type RunCommand struct {
 	Seq        uint64
 	Name, Args string

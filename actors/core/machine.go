@@ -292,8 +292,8 @@ func (in Withdrawn) apply(m *Machine) {
 	}
 }
 
-// Waits says whether a command has not begun: it waits for another session, or for what extensions say
-// about its message.
+// Waits reports whether a command has not begun, because it waits for the replacement of the session or for the
+// extensions that inspect its message.
 func (m *Machine) Waits(seq uint64) bool {
 	is := func(c Command) bool { return c.Seq == seq && c.Note == nil }
 	return slices.ContainsFunc(m.waiting, is) || slices.ContainsFunc(m.intake.list, is)

@@ -362,7 +362,7 @@ func (m *Machine) instead(e Effect, why *protocol.Error) {
 	}
 }
 
-// notRun is why a command was refused that was not started, whatever the log says of that.
+// notRun returns the error of a command that was not started. It removes an unknown outcome that the log reported.
 func notRun(why *protocol.Error) *protocol.Error {
 	if why.OutcomeIsUnknown() {
 		return why.NotRun(protocol.RetryAfter)

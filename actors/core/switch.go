@@ -285,8 +285,8 @@ func (in SessionActivated) apply(m *Machine) {
 	m.endSwitch(Reply{Seq: in.Seq, Data: Arrived(w.cmd.Cmd, w.to.Text), Regardless: w.summary == nil})
 }
 
-// Arrival is the answer to the command that puts another session in the place of this one, once that is so; the zero
-// value while there is none.
+// Arrival returns the reply to the command that is replacing this session with another one. It returns the zero value
+// while no session is being replaced.
 func (m *Machine) Arrival() Reply {
 	if m.swap == nil {
 		return Reply{}

@@ -14,7 +14,7 @@ import (
 const (
 	ledgerAnswers = 512
 	ledgerBytes   = 1 << 20
-	ledgerOne     = 64 << 10         // an answer that is larger is kept without its data
+	ledgerOne     = 64 << 10         // the data of larger answers are not kept
 	ledgerAfter   = 10 * time.Minute // past the end of the client's last connection
 	ledgerClients = 1024
 )
@@ -75,7 +75,7 @@ func (l *Ledgers) Of(id string, by Client, single *actor.PID) (of *Ledger, older
 	return of, older
 }
 
-// expire forgets clients that have been away for long.
+// expire forgets clients that have been disconnected for longer than ledgerAfter.
 func (l *Ledgers) expire() {
 	for id, of := range l.byID {
 		if left, away := of.away(); away && time.Since(left) > ledgerAfter {
@@ -84,8 +84,8 @@ func (l *Ledgers) expire() {
 	}
 }
 
-// makeRoom forgets, if there are too many clients for another one, the one that has been away
-// longest. One that comes back takes no room and costs no other client its answers.
+// makeRoom forgets the client that has been disconnected longest if there is no room for another one.
+// It is not called for a client that reconnects, which needs no room.
 func (l *Ledgers) makeRoom() {
 	if len(l.byID) < ledgerClients {
 		return
@@ -99,7 +99,7 @@ func (l *Ledgers) makeRoom() {
 	delete(l.byID, longest)
 }
 
-// away reports since when a client has had no connection.
+// away reports whether a client is disconnected, and since when.
 func (l *Ledger) away() (since time.Time, away bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +159,7 @@ func (l *Ledger) Drop(id string) {
 	}
 }
 
-// decides says whether an answer is what a command gets that comes again. Else that is carried out.
+// decides reports whether a repeated command gets this answer. If not, the repeated command is executed.
 func decides(r *protocol.Response) bool {
 	switch {
 	case r.Err == nil:
@@ -192,7 +192,7 @@ func (l *Ledger) done(r *protocol.Response, to Client) Client {
 	if !decides(r) {
 		delete(l.entries, string(r.ID))
 	} else {
-		if size > ledgerOne { // that the command was carried out is told, without what it has returned
+		if size > ledgerOne { // a repeated command is confirmed without data
 			r = &protocol.Response{ID: r.ID, Command: r.Command, SessionID: r.SessionID}
 			size = 0
 		}

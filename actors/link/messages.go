@@ -20,7 +20,7 @@ type Request struct {
 	Allowed func(path string) bool // which files the client may name, by absolute paths; nil is all
 	Line    []byte                 // as the client wrote it, for another node; nil without a cluster
 	Known   bool                   // its client has not attached: it is answered if it was carried out before, and refused else
-	Begun   bool                   // of one that goes to another node: it may have run on this one
+	Begun   bool                   // a forwarded command may already have run on the node that it comes from
 }
 
 // Held is what the log of a session says of where it is, by its own id and not by its handle.

@@ -21,7 +21,7 @@ type answer struct {
 	code    protocol.Code
 }
 
-// begun says whether the command that is answered may have run although it failed.
+// begun reports whether a failed command may have run.
 func (a answer) begun() bool {
 	return !a.ok && gjson.GetBytes(a.line, "data.outcome").Str == protocol.OutcomeUnknown
 }
@@ -143,8 +143,8 @@ func (r *relay) behind(line []byte) *session {
 	return nil
 }
 
-// takeBack takes the commands of a session back, from that place among all, that a node has said not to answer: they
-// have had no effect there, or act once.
+// takeBack removes the commands of a session, from index from on, that the node has refused to answer, and returns
+// them. They had no effect there, or are idempotent.
 func (n *node) takeBack(session string, from int) (back []*ask) {
 	kept := n.pending[:from:from]
 	for _, a := range n.pending[from:] {
@@ -197,7 +197,7 @@ func (r *relay) answered(c actor.Context, n *node, line []byte, first func()) bo
 		switch {
 		case s.at != n:
 			r.pass(c, s, asked)
-		case a.code == protocol.CodeSessionClosing: // what came before it may be at work there, and is answered
+		case a.code == protocol.CodeSessionClosing: // earlier commands may be running there and are answered
 			r.later(c, s, append([]*ask{asked}, n.takeBack(s.id, behind)...))
 		default:
 			first := append([]*ask{asked}, n.takeBack(s.id, behind)...)
@@ -261,7 +261,7 @@ func notThere(code protocol.Code) bool {
 	return code == protocol.CodeNotHere || code == protocol.CodeSessionClosing
 }
 
-// takeAnswered takes out the command that an answer is to, nil for none that is known, and says which place it had.
+// takeAnswered removes the command that an answer belongs to and returns it with its index; nil if it is unknown.
 func (n *node) takeAnswered(a answer) (asked *ask, at int) {
 	if at = n.asked(a); at < 0 {
 		return nil, at

@@ -55,8 +55,8 @@ type (
 		Line    []byte // without its line end
 		Named   bool   // the client has named itself, so that what comes again does nothing twice
 		Credit  link.Credit
-		Known   bool // as of [link.Request]
-		Begun   bool // as of [link.Request]
+		Known   bool // see [link.Request]
+		Begun   bool // see [link.Request]
 	}
 	// Opening is a session that is to be made. Path is its directory as it is called here; "" if
 	// it was named in a way that all nodes understand.

@@ -177,7 +177,7 @@ func (r *relay) cut(n *node) {
 	n.out.end()
 }
 
-// without is what becomes of what was asked of a node to which there is no wire any more.
+// without resends or refuses the commands of a node whose connection is lost.
 func (r *relay) without(c actor.Context, n *node) {
 	again := map[string][]*ask{}
 	for _, a := range r.takeLost(c, n, func(*ask) bool { return true }) {
@@ -205,9 +205,8 @@ func (r *relay) without(c actor.Context, n *node) {
 	}
 }
 
-// takeLost takes back those commands of a node that it will not answer, and returns those that are to be sent again
-// to where their session is then: what changes nothing, and what the client has named so that it acts once. Of any
-// other nobody knows whether it has run.
+// takeLost removes the commands that a lost node will not answer. It returns those that are idempotent, which are sent
+// to the next owner of their session. It refuses the others, which may have run.
 func (r *relay) takeLost(c actor.Context, n *node, of func(*ask) bool) (again []*ask) {
 	kept := n.pending[:0:0]
 	for _, a := range n.pending {
@@ -224,12 +223,12 @@ func (r *relay) takeLost(c actor.Context, n *node, of func(*ask) bool) (again []
 	return again
 }
 
-// changes says whether a command that runs twice changes more than one that runs once.
+// changes reports whether running the command twice has another effect than running it once.
 func (a *ask) changes() bool {
 	return a.Request.Spec == nil || a.Request.Spec.Effect() != protocol.EffectNone
 }
 
-// actsOnce says whether a command does nothing more when it comes again.
+// actsOnce reports whether a repeated command is idempotent: it changes nothing, or its client and id are known.
 func (a *ask) actsOnce() bool {
 	return !a.changes() || a.Named && len(a.Request.ID) > 0 && a.Request.ID[0] == '"'
 }

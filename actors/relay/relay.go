@@ -88,8 +88,8 @@ type ask struct {
 	own   func(r *relay, c actor.Context, n *node, a answer) // of a command of the relay's own: nobody else hears of its answer
 	at    time.Time                                          // when it came
 	until time.Time                                          // it waits for a session that no node has
-	begun bool                                               // it may have run on a node that has not answered it
-	tries int                                                // how often it was answered that the session is not there
+	begun bool                                               // a node that has not answered may have run it
+	tries int                                                // how often a node answered that it does not have the session
 }
 
 // node is another node, and the wire to it.
@@ -617,8 +617,8 @@ func (r *relay) client(tag string) link.Client {
 	return to
 }
 
-// refuse answers a command in the place of its session. One that may have run is answered so, whatever the
-// reason is for which nobody else answers it.
+// refuse answers a command with an error in place of its session. Whatever the reason, the error says whether the
+// command may have run.
 func (r *relay) refuse(c actor.Context, a *ask, err *protocol.Error) {
 	a.Credit.GiveBack()
 	a.Credit = link.Credit{}

@@ -91,7 +91,7 @@ type granted struct {
 // keepGrants writes rules into the project's grants, off the actor's goroutine. No call
 // runs on the strength of a rule that is not kept.
 func (s *Session) keepGrants(c actor.Context, rules []string, by *protocol.ClientRef, then func(actor.Context, error)) {
-	s.inputs.step.touches()
+	s.inputs.step.noteEffect()
 	h, dir := s.shared, tools.RealPath(s.work.cwd)
 	more := make([]store.Grant, 0, len(rules))
 	for _, rule := range rules {

@@ -121,7 +121,7 @@ func (g *crashGuard) receive(c actor.Context, msg any) {
 			panic(reason) // supervision restarts the actor
 		}
 	}()
-	g.session.inputs.step = step{}
+	g.session.inputs.step = stepProgress{}
 	if g.kernel.Faults == nil {
 		g.session.receive(c, msg)
 	} else {
@@ -140,9 +140,9 @@ func (g *crashGuard) crash(c actor.Context, msg, reason any) {
 		g.file.Discard()
 	}
 	g.endCommands()
-	g.session.giveAnswers()
+	g.session.sendKnownReplies()
 	g.clients.flush(root)
-	why := g.session.cutOff(protocol.CodeInternal.Errorf("Internal error: the session was restarted"), msg)
+	why := g.session.interruptionError(protocol.CodeInternal.Errorf("Internal error: the session was restarted"), msg)
 	switch {
 	case g.life.state == closed: // there is no successor
 		g.clients.failAll(root, why, true)
@@ -174,7 +174,7 @@ func (g *crashGuard) giveUp(c actor.Context, msg any) {
 	if opening := g.clients.replies.opening; opening != nil {
 		last = g.clients.replies.closing(g.life.refusal, opening.Seq)
 	}
-	g.clients.failAll(root, g.session.ended(g.life.refusal, msg), true)
+	g.clients.failAll(root, g.session.closingError(g.life.refusal, msg), true)
 	nowhere := store.NewLog(nil, "", protocol.Header{}, store.Options{})
 	for _, e := range core.New().Step(time.Now().UnixMilli(), nowhere, g.restored(core.Loaded{}, core.Settings{})) {
 		if e, ok := e.(core.Emit); ok {
@@ -182,7 +182,7 @@ func (g *crashGuard) giveUp(c actor.Context, msg any) {
 		}
 	}
 	g.clients.flush(root)
-	g.clients.ring.close() // nobody can attach to it any more
+	g.clients.ring.close() // no client can attach any more
 	g.clients.seq++
 	for _, to := range g.clients.list {
 		to.Send(root, link.Item{Event: protocol.SessionFailed{Error: g.life.refusal.Message}, Seq: g.clients.seq})

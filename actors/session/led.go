@@ -135,8 +135,8 @@ func (s *Session) leads(ctx context.Context, to, left *kept, led led) error {
 	return owned.Release(ctx)
 }
 
-// tellOther tells clients that the handle leads to another session, which nobody has: this node did not have it when
-// that came about, or the session crashed before it could say so.
+// tellOther sends clients that the handle leads to another session. They have not received this yet, because the
+// session was on another node then, or crashed before it could send it.
 func (s *Session) tellOther() {
 	now := protocol.SessionChanged{
 		Reason: "switch", SessionID: s.file.id, SessionFile: s.file.path, SessionName: s.m.Name(),

@@ -228,7 +228,7 @@ func (s *Session) doneBefore(c actor.Context, r link.Request) bool {
 		return false
 	}
 	if s.current(c, &r) {
-		if _, ok := s.clients.reply(r.Seq, s.answerInLog(k, r.Cmd, key), nil); ok {
+		if _, ok := s.clients.reply(r.Seq, s.loggedReply(k, r.Cmd, key), nil); ok {
 			s.clients.unsent[len(s.clients.unsent)-1].item.Response.Replayed = true
 		}
 		s.clients.flush(c.ActorSystem().Root)
@@ -260,7 +260,7 @@ func (s *Session) outcome() string {
 	return core.OutcomeOf(st.Resume)
 }
 
-// startsOutside is the command whose effect outside of the log an effect begins.
+// startsOutside returns the command whose effect outside the log starts with e.
 func startsOutside(e core.Effect) (seq uint64, is bool) {
 	switch e := e.(type) {
 	case core.StartBash:
@@ -280,7 +280,7 @@ func (s *Session) noteBegun(e core.Effect) error {
 	return nil
 }
 
-// note has the log know a command that no entry names, unless it does already.
+// note records in the log of a cluster that a command was executed that no entry names.
 func (s *Session) note(seq uint64, as string) error {
 	k, key := s.kept(), s.clients.replies.keyOf(seq)
 	if k == nil || key == "" || k.owned.Done(key+as) != 0 {
@@ -323,9 +323,9 @@ func (s *Session) leaveTo(c actor.Context, why string) {
 	moved := &link.Moved{Why: why, Asked: s.endsOfAsking(), Unopened: s.clients.replies.untouched}
 	moved.Ends, moved.Owed = s.clients.spans.told.Lost("interrupted: another node has the session", !s.shared.Cluster.Stop)
 	s.clients.unsent, s.inputs.next, s.inputs.group = s.clients.unsent[:0], nil, nil
-	begun := func(seq uint64) bool { return s.hasBegun(seq, nil) }
+	begun := func(seq uint64) bool { return s.mayHaveRun(seq, nil) }
 	moved.Unanswered = s.clients.replies.goElsewhere(begun)
-	s.clients.replies.failAll(c.ActorSystem().Root, s.cutOff(protocol.CodeSessionUnavailable.Errorf("The session is on another node"), nil), true)
+	s.clients.replies.failAll(c.ActorSystem().Root, s.interruptionError(protocol.CodeSessionUnavailable.Errorf("The session is on another node"), nil), true)
 	s.life.state = closed
 	s.closeLog()
 	s.sayMoved(c, moved)
@@ -385,7 +385,8 @@ func (r *replies) hold(m link.Request) bool {
 	return r.mayGo(m.Seq)
 }
 
-// goElsewhere strikes out what another node is to answer, oldest first: what has not begun, and what does nothing twice.
+// goElsewhere removes the commands that another node will answer and returns them, oldest first. They have not begun,
+// or are idempotent.
 func (r *replies) goElsewhere(begun func(seq uint64) bool) (list []link.Request) {
 	for _, seq := range r.order {
 		_, whole := r.whole[seq]
@@ -408,7 +409,7 @@ func (r *replies) take(seq uint64) link.Request {
 	return again
 }
 
-// actsOnce says whether a command does nothing more when it comes again.
+// actsOnce reports whether a repeated command is idempotent.
 func (p *pendingReply) actsOnce() bool {
 	spec := protocol.Lookup(p.name)
 	return p.key() != "" || spec != nil && spec.Effect() == protocol.EffectNone

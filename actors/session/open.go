@@ -31,7 +31,7 @@ type logFile struct {
 	opening    bool   // a job opens it; an opened follows, whatever happens
 	opened     bool   // there was one: a crash opens it again, and not what the session was asked for
 	path, id   string // then, of the last one
-	told       string // the id of the session that clients know as the current one; "" before the first
+	told       string // id of the session that clients know as the current one; "" before the first
 	foreign    *foreign
 	led        led // what is known of the sessions that the handle has led to before, in a cluster
 }
@@ -205,7 +205,7 @@ func (s *Session) begin(c actor.Context, to core.Loaded) {
 	s.m, s.reported.said = core.New(), gist{}
 	s.watchOver(c)
 	s.step(c, s.restored(to, s.work.settings))
-	s.answerKnown()
+	s.sendLateReplies()
 }
 
 // beginElsewhere begins a session of the daemon's own directory in the place of one whose

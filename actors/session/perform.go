@@ -24,7 +24,7 @@ func (s *Session) performSome(c actor.Context, effects []core.Effect) (done int,
 		}
 		return 1, nil
 	}
-	s.inputs.step.together = true
+	s.inputs.step.batching = true
 	entries, bytes := 0, 0
 	for _, e := range effects[:n] {
 		if e, is := e.(core.Append); is {
@@ -41,8 +41,8 @@ func (s *Session) performSome(c actor.Context, effects []core.Effect) (done int,
 			break
 		}
 	}
-	s.inputs.step.together = false
-	s.inputs.step.touches()
+	s.inputs.step.batching = false
+	s.inputs.step.noteEffect()
 	if err := s.file.Commit(); err != nil {
 		s.context = nil
 		return 0, err
@@ -89,11 +89,11 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	if err := s.noteBegun(e); err != nil {
 		return err
 	}
-	s.inputs.step.touches()
+	s.inputs.step.noteEffect()
 	switch e := e.(type) {
 	case core.Append:
 		err := s.add(e)
-		s.inputs.step.appended(err)
+		s.inputs.step.noteAppend(err)
 		return err
 	case core.StartBash:
 		s.startBash(c, e)
@@ -142,7 +142,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 		if err := s.note(e.Seq, ""); err != nil {
 			return err
 		}
-		s.inputs.step.outside = true
+		s.inputs.step.external = true
 		s.runExtensionCommand(e)
 	case core.SetTimer:
 		s.jobs.setTimer(c, e)

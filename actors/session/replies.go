@@ -20,7 +20,7 @@ type replies struct {
 	held      map[uint64]bool         // of those, what has had no effect: it came when the session was about to go
 	order     []uint64                // seqs of pending, oldest first; may name answered ones
 	opening   *link.Request           // the open_session, until it is answered: it survives crashes, for its answer is all the client will know of the session
-	late      []core.Reply            // of a session that has crashed: its successor gives them
+	late      []core.Reply            // replies that a crashed session left to the restarted one
 }
 
 // pendingReply is one answer that is owed. A map keeps up to 128 bytes in place,
@@ -98,14 +98,14 @@ func (r *replies) failAll(root *actor.RootContext, why func(seq uint64) *protoco
 	r.order = slices.DeleteFunc(r.order, func(seq uint64) bool { return !r.expects(seq) })
 }
 
-// known notes the answer to a command, for the successor of the session.
+// known keeps a reply for the restarted session.
 func (r *replies) known(answer core.Reply) {
 	if r.expects(answer.Seq) {
 		r.late = append(r.late, answer)
 	}
 }
 
-// outlives says whether a command is answered after a crash.
+// outlives reports whether a command is answered by the restarted session.
 func (r *replies) outlives(seq uint64) bool {
 	return r.opening != nil && r.opening.Seq == seq || slices.ContainsFunc(r.late, func(a core.Reply) bool { return a.Seq == seq })
 }

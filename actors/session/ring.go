@@ -24,8 +24,8 @@ type ring struct {
 	on    bool
 	items []remembered
 	bytes int
-	limit int          // of bytes; 0 for DefaultRing
-	sizes *ringAccount // nil counts nothing
+	limit int          // in bytes; 0 for DefaultRing
+	sizes *ringAccount // nil if the bytes are not counted
 }
 
 // ringAccount counts the bytes of one session's ring and of the rings of all sessions. The
@@ -94,7 +94,7 @@ func (r *ring) forget() {
 	r.items, r.bytes = nil, 0
 }
 
-// close drops what the ring has and takes in nothing more.
+// close drops the events of the ring, which accepts no more.
 func (r *ring) close() {
 	r.on = false
 	r.forget()

@@ -102,7 +102,7 @@ func TestRingsForgetEnough(t *testing.T) {
 	})
 }
 
-// TestRingsFillMeanwhile: what a session adds between its reply and the parent's turn is looked at
+// TestRingsFillMeanwhile checks that events which a session adds between its reply and the parent's turn are counted
 // with the reply.
 func TestRingsFillMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestRingsFillMeanwhile(t *testing.T) {
 	})
 }
 
-// TestGivenUpHasNoRing: a session that was given up keeps no events that nobody can come back for.
+// TestGivenUpHasNoRing checks that a session that was given up keeps no events: no client can resume it.
 func TestGivenUpHasNoRing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHousehold(t, 0, func(*Config) {})

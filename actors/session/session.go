@@ -45,7 +45,7 @@ type inputs struct {
 	group []core.Input   // messages whose entries are to share an fsync
 	now   int64          // when the last step began, epoch milliseconds
 	keys  []string       // of the commands that the last step is about, in a cluster
-	step  step           // that is being performed
+	step  stepProgress   // the step that is being performed
 	early []link.Request // answers to dialogs that are yet to be asked again
 }
 
@@ -520,7 +520,7 @@ func (s *Session) closeMachine(c actor.Context) {
 	})
 }
 
-// makeRoom ends a session that is parked and has no client. One that works again refuses.
+// makeRoom closes a parked session without clients. A session that is active again refuses.
 func (s *Session) makeRoom(c actor.Context) {
 	switch {
 	case s.life.end != nil: // it ends anyway
@@ -564,8 +564,8 @@ func (s *Session) finish(c actor.Context, last ...link.CloseReply) {
 		last = append(last, s.clients.replies.closing(nil, s.life.end.asked...)...)
 	}
 	if moved != nil {
-		moved.Unanswered = s.clients.replies.goElsewhere(func(seq uint64) bool { return s.hasBegun(seq, nil) })
+		moved.Unanswered = s.clients.replies.goElsewhere(func(seq uint64) bool { return s.mayHaveRun(seq, nil) })
 	}
-	s.clients.replies.failAll(c.ActorSystem().Root, s.ended(errClosing(), nil), true) // what waited for something beside the run
+	s.clients.replies.failAll(c.ActorSystem().Root, s.closingError(errClosing(), nil), true) // what waited for something beside the run
 	s.sayMoved(c, moved, last...)
 }

@@ -221,7 +221,7 @@ func (s *sessions) shrinkRings(c actor.Context) {
 }
 
 // idlest returns the session that has been idle longest of those whose rings can be dropped,
-// nil if there is none. Sessions that run come after all that do not.
+// nil if there is none. Running sessions come last.
 func (s *sessions) idlest() (idlest *member) {
 	for _, e := range s.table {
 		switch {
@@ -432,10 +432,10 @@ func (s *sessions) makeRoom(c actor.Context) bool {
 // makeRoom ends a session that no client is attached to.
 type makeRoom struct{}
 
-// roomRefused is the reply to makeRoom of a session that has a client again, or works.
+// roomRefused is the reply to makeRoom of a session that has a client again or is active.
 type roomRefused struct{ handle string }
 
-// roomRefused ends another session in the place of one that stays, if one is needed still.
+// roomRefused closes another session in place of one that refused, if room is still needed.
 func (s *sessions) roomRefused(c actor.Context, handle string) {
 	e := s.table[handle]
 	if e == nil || !e.going {
@@ -447,7 +447,7 @@ func (s *sessions) roomRefused(c actor.Context, handle string) {
 	e.going = false
 }
 
-// staying returns the number of open sessions without those that end to make room.
+// staying returns the number of open sessions, without those that are closing to make room.
 func (s *sessions) staying() (n int) {
 	for _, e := range s.table {
 		if !e.going {

@@ -4,7 +4,7 @@
 //
 //	go run ./e2e/flakes -n 20                        all packages, until each has passed 20 rounds
 //	go run ./e2e/flakes -n 20 ./actors/conn ./e2e/...  the named ones
-//	go run ./e2e/flakes -report                      what the results file holds
+//	go run ./e2e/flakes -report                      print the results file
 //
 // Each finished round is one line of the results file, and a round that is
 // already there is not run again: an interrupted run resumes where it stopped.

@@ -43,7 +43,7 @@ type results struct {
 	outcomes []outcome
 }
 
-// openResults reads the file at path, and makes it where there is none.
+// openResults reads the results file at path and creates it if it does not exist.
 func openResults(path string) (*results, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {

@@ -55,8 +55,8 @@ func TestWebSocketCuts(t *testing.T) {
 	go func() { all.Wait(); close(over) }()
 	words := 0
 	for round := 0; ; round++ {
-		// The model waits for a client that has come back since the last round began. Otherwise it is faster
-		// than the clients of a busy machine, and the ring buffer has lost what they have not read.
+		// The model waits until a client has resumed since the last round began. On a busy machine it would
+		// otherwise be so far ahead that the ring buffer has dropped the events that clients resume from.
 		select {
 		case <-came:
 		case <-over:
@@ -100,7 +100,7 @@ type cutClient struct {
 	epoch         string
 	last          int64           // the event that it has read
 	word          int             // likewise, of the model's; -1 for none
-	back          int             // how often it has heard that it is back, before it was cut
+	back          int             // how many responses to attach it read before it was cut
 	came          chan<- struct{} // receives a value, if it has none, each time the client is back
 }
 

@@ -291,14 +291,14 @@ func writeCodes(w *bytes.Buffer) {
 	}
 	w.WriteString(mayHaveRun)
 	writeMembers(w, reflect.TypeFor[protocol.RetryInfo]())
-	w.WriteString("\n| sent again it changes | commands |\n|---|---|\n")
+	w.WriteString("\n| effect of a repeated command | commands |\n|---|---|\n")
 	for _, of := range []struct {
 		effect protocol.Effect
 		text   string
 	}{
-		{protocol.EffectNone, "nothing more: `retryable` is always true"},
-		{protocol.EffectLog, "the session: its log says whether the command ran"},
-		{protocol.EffectOutside, "something beside the log of a session: what is there says whether it ran"},
+		{protocol.EffectNone, "none: `retryable` is always true"},
+		{protocol.EffectLog, "entries in the session: its log shows whether the command ran"},
+		{protocol.EffectOutside, "files, processes or services: look at them to learn whether it ran"},
 	} {
 		var names []string
 		for _, s := range protocol.Commands {

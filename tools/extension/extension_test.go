@@ -77,7 +77,7 @@ func childHost(t *testing.T, o Options) words.Host {
 	limits, err := json.Marshal(o.Limits)
 	require.NoError(t, err)
 	turns := kernel.New()
-	t.Cleanup(turns.Close) // after the process has ended: its goroutines would stay idle for ever
+	t.Cleanup(turns.Close) // after the process has ended; its idle goroutines are never collected
 	procs := tools.NewProcs(nil)
 	t.Cleanup(func() { procs.KillAll(time.Second) })
 	return NewChild(ChildOptions{Procs: procs, Env: append(os.Environ(), "TROUPE_TEST_EXT_HOST="+string(limits)), Log: func(line string) { t.Log(line) }, Turns: turns})
@@ -161,8 +161,8 @@ func testOptions() Options {
 	return Options{Engine: EngineQuick, Limits: DefaultLimits(), CacheDir: os.Getenv("TROUPE_TEST_EXT_CACHE"), Files: &tools.Files{}, Version: "1", PiVersion: "0.87.1", clock: workClock}
 }
 
-// workClock returns a clock that measures the work of a VM and not how busy the machine is: it goes
-// on by 2 ms each time it is read, which the engine does after some ten thousand steps.
+// workClock returns a clock that measures the work of a VM, independent of the load of the machine. It
+// advances by 2 ms each time it is read; the engine reads it after about ten thousand steps.
 func workClock() func() time.Duration {
 	var now time.Duration
 	return func() time.Duration {
@@ -171,8 +171,8 @@ func workClock() func() time.Duration {
 	}
 }
 
-// impatient are options whose limits are soon reached. A handler or a module that is through in one
-// turn never reaches Hook or Load, however long the turn takes: they are looked at after the turn.
+// impatient returns options with short limits. Hook and Load are checked after a turn, so that a handler
+// or module that needs one turn never reaches them.
 func impatient() Options {
 	o := testOptions()
 	o.Limits.Turn, o.Limits.Hook, o.Limits.Load = 500*time.Millisecond, time.Second, 2*time.Second
@@ -320,7 +320,7 @@ func (w *world) notice() string {
 
 func TestGate(t *testing.T) {
 	o := testOptions()
-	o.Limits.Hook = patience // it makes more than 1 MiB, which takes its time with the race detector
+	o.Limits.Hook = patience // it makes more than 1 MiB, which is slow with the race detector
 	w := loadSpec(t, words.Spec{}, o, "gate.ts")
 	require.Empty(t, w.ready.Errors)
 	require.Equal(t, []string{"tool_call"}, w.ready.Registrations.Listens)

@@ -106,8 +106,7 @@ func withSettings(args []string) []string {
 
 // environ is the environment of the session's commands without variables that
 // redirect git to another repository, index or object store. Those that limit where
-// git looks for a repository stay: a user who sets them wants none to be found
-// there.
+// git looks for a repository are kept, because the user has set them on purpose.
 func (c command) environ() []string {
 	var env []string
 	for _, v := range c.env.Environ {

@@ -49,7 +49,7 @@ type VM struct {
 // gives is no longer its own.
 type Host func(args []any) (any, error)
 
-// epoch is when the clock of the process began. The clock is monotonic: nobody can set it.
+// epoch is the start of the monotonic clock of the process.
 var epoch = time.Now()
 
 func sinceEpoch() time.Duration { return time.Since(epoch) }

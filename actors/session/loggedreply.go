@@ -10,19 +10,20 @@ import (
 	"troupe/protocol"
 )
 
-// answerInLog is what a command was answered whose effect is in the log, as far as the log tells that; nil for no data.
-func (s *Session) answerInLog(k *kept, cmd protocol.Command, key string) protocol.Result {
+// loggedReply returns the data with which a command was answered, reconstructed from the log; nil where the
+// log does not hold them.
+func (s *Session) loggedReply(k *kept, cmd protocol.Command, key string) protocol.Result {
 	var find func(protocol.Record) (protocol.Result, bool)
 	switch cmd := cmd.(type) {
 	case protocol.Bash:
-		find = func(r protocol.Record) (protocol.Result, bool) { return bashIn(r, cmd.Command) }
+		find = func(r protocol.Record) (protocol.Result, bool) { return bashResultOf(r, cmd.Command) }
 	case protocol.Prompt, protocol.Steer, protocol.FollowUp, protocol.AbortAndPrompt:
-		find = dispositionIn
+		find = dispositionOf
 	default:
 		return s.file.led.result(cmd, key)
 	}
 	at := k.owned.Done(key)
-	if at == 0 { // in the log of a session that the handle has led to before
+	if at == 0 { // the log of an earlier session of this handle has it
 		return nil
 	}
 	var of cluster.Record
@@ -34,16 +35,17 @@ func (s *Session) answerInLog(k *kept, cmd protocol.Command, key string) protoco
 	})
 	switch {
 	case err != nil:
-		s.log.Info().Err(err).Msg("the answer to a command that has come again is not told: its record cannot be read")
+		s.log.Info().Err(err).Msg("repeated command is answered without data: its record cannot be read")
 		return nil
-	case of.Kind == cluster.Note: // of the command of an extension
+	case of.Kind == cluster.Note: // a command of an extension
 		return protocol.Handled
 	}
-	return onlyIn(of.Lines, find)
+	return uniqueReply(of.Lines, find)
 }
 
-// onlyIn is what is found in entries, if they do not say different things: they may be of several commands.
-func onlyIn(lines []byte, find func(protocol.Record) (protocol.Result, bool)) (found protocol.Result) {
+// uniqueReply returns the reply that find reads from the entries, nil if they contain different ones. A record
+// may hold the entries of several commands.
+func uniqueReply(lines []byte, find func(protocol.Record) (protocol.Result, bool)) (found protocol.Result) {
 	for line := range bytes.Lines(lines) {
 		r, err := protocol.DecodeRecord(bytes.TrimSpace(line))
 		if err != nil {
@@ -60,30 +62,30 @@ func onlyIn(lines []byte, find func(protocol.Record) (protocol.Result, bool)) (f
 	return found
 }
 
-// dispositionIn is what became of a message: it is in the conversation, or in the queue.
-func dispositionIn(r protocol.Record) (protocol.Result, bool) {
+// dispositionOf reads the disposition of a message from its entry: started or queued.
+func dispositionOf(r protocol.Record) (protocol.Result, bool) {
 	switch e := r.Entry.(type) {
 	case protocol.MessageEntry:
 		return protocol.Started, e.Message.Role() == protocol.RoleUser
 	case protocol.Custom:
-		op, is := queued(e)
+		op, is := queueAddition(e)
 		return protocol.Queued, is && op.Kind != protocol.QueueBash
 	default:
 		return nil, false
 	}
 }
 
-// bashIn is the result of a command of the user, also of one whose record waits for the end of a run.
-func bashIn(r protocol.Record, command string) (protocol.Result, bool) {
+// bashResultOf reads the result of a bash command from its entry, which is queued while a run is active.
+func bashResultOf(r protocol.Record, command string) (protocol.Result, bool) {
 	var m protocol.Message
 	switch e := r.Entry.(type) {
 	case protocol.MessageEntry:
 		m = e.Message
 	case protocol.Custom:
-		if op, is := queued(e); is && op.Kind == protocol.QueueBash {
+		if op, is := queueAddition(e); is && op.Kind == protocol.QueueBash {
 			m, _ = protocol.DecodeMessage(op.Message)
 		}
-	default: // no record of a command
+	default: // not an entry of a bash command
 	}
 	b, is := m.(*protocol.BashExecutionMessage)
 	if !is || b.Command != command {
@@ -92,8 +94,8 @@ func bashIn(r protocol.Record, command string) (protocol.Result, bool) {
 	return b.Result(), true
 }
 
-// queued is what an entry adds to the queue.
-func queued(e protocol.Custom) (op protocol.QueueOp, is bool) {
+// queueAddition returns the input that an entry adds to the queue.
+func queueAddition(e protocol.Custom) (op protocol.QueueOp, is bool) {
 	if e.CustomType != protocol.CustomQueue || json.Unmarshal(e.Data, &op) != nil {
 		return op, false
 	}
