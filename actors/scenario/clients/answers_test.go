@@ -18,8 +18,9 @@ import (
 	"troupe/store"
 )
 
-// TestEveryCommandIsAnsweredOnce sends every row of the table, well-formed and
-// not, idle and busy.
+// TestEveryCommandIsAnsweredOnce checks that every row of the command table is answered exactly
+// once: with valid and with invalid parameters, while the session is idle and while a run is
+// active.
 func TestEveryCommandIsAnsweredOnce(t *testing.T) {
 	params := map[string]string{
 		"prompt": `"message":"~a~ x"`, "steer": `"message":"~a~ y"`, "follow_up": `"message":"~a~ z"`, "queue_message": `"message":"~a~ q"`,
@@ -47,7 +48,7 @@ func TestEveryCommandIsAnsweredOnce(t *testing.T) {
 				b.Send(`{"type":"abort"}`)
 				b.Advance(time.Hour)
 				assert.Empty(t, b.Unanswered())
-				for _, line := range b.Lines() { // what the switches over commands say to one that they do not know
+				for _, line := range b.Lines() { // errors of switches over commands that have no case for a command
 					for _, forgotten := range []string{"is not supported by this version", "no slow query for", "no such question about files"} {
 						assert.NotContains(t, line, forgotten)
 					}
@@ -66,7 +67,7 @@ func comma(members string) string {
 	return "," + members
 }
 
-// TestOrder: what is sent in one go is answered in that order.
+// TestOrder checks that commands sent at once are answered in the order in which they were sent.
 func TestOrder(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t)
@@ -88,7 +89,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestGarbage: a line that is no command costs one error and nothing else.
+// TestGarbage checks that a line that is not a command is answered with one error and has no other
+// effect.
 func TestGarbage(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, func(c *actors.Config) { c.Conn.MaxLine = 1000 })
@@ -104,13 +106,13 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
-// TestCloseRace: commands that are on their way while a session closes are
-// answered, whichever side of the end they reach.
+// TestCloseRace checks that commands sent while a session closes are answered, whether the session
+// has ended by the time they reach it or not.
 func TestCloseRace(t *testing.T) {
 	for _, behind := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(behind), func(t *testing.T) {
 			harness.Bubble(t, func(t *testing.T) {
-				// The router sleeps with a line in its hands while the session ends.
+				// The delay holds a line in the router while the session ends.
 				b := harness.Start(t, harness.Faults(fmt.Sprintf(`Delay 1s */router line %d`, 1+behind)))
 				s := b.Open()
 				b.Send(`{"type":"close_session","sessionId":"` + s + `"}`)
@@ -125,8 +127,8 @@ func TestCloseRace(t *testing.T) {
 	}
 }
 
-// TestEndWithWorkUnderWay: what waits for something beside the run is answered
-// before the session goes.
+// TestEndWithWorkUnderWay checks that a command that is executed outside of a run is answered
+// before its session ends.
 func TestEndWithWorkUnderWay(t *testing.T) {
 	for _, command := range []string{`{"type":"reload_resources"}`, `{"type":"new_session"}`, `{"type":"switch_session","sessionPath":"/none"}`} {
 		for _, end := range []string{"eof", "close", "abort"} {
@@ -150,8 +152,8 @@ func TestEndWithWorkUnderWay(t *testing.T) {
 	}
 }
 
-// TestOpenRefused: a session that cannot be opened answers everything that was
-// sent to it.
+// TestOpenRefused checks the errors of open_session for a missing file and a missing directory, and
+// that no session stays open after them.
 func TestOpenRefused(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t)
@@ -165,7 +167,8 @@ func TestOpenRefused(t *testing.T) {
 	})
 }
 
-// TestTooManySessions: the limit refuses, and a closed session makes room.
+// TestTooManySessions checks that open_session is refused at the session limit, and succeeds again
+// once a session is closed.
 func TestTooManySessions(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, func(c *actors.Config) { c.Sessions.MaxSessions = 3 })
@@ -180,7 +183,7 @@ func TestTooManySessions(t *testing.T) {
 	})
 }
 
-// TestManySessions: many sessions at once, each with its own words.
+// TestManySessions checks that a hundred sessions work at the same time without mixing their texts.
 func TestManySessions(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		const n = 100
@@ -203,8 +206,8 @@ func TestManySessions(t *testing.T) {
 	})
 }
 
-// TestClosedIsGone: who has read that a session is closed finds no session,
-// however slowly the news travels inside.
+// TestClosedIsGone checks that a client that has read the answer to close_session gets
+// unknown_session afterwards, even if the internal notification of the close is slow.
 func TestClosedIsGone(t *testing.T) {
 	for _, slow := range []string{"sessions", "*/router"} {
 		t.Run(strings.ReplaceAll(slow, "/", "-"), func(t *testing.T) {
@@ -223,7 +226,7 @@ func TestClosedIsGone(t *testing.T) {
 	}
 }
 
-// slowDirs is a disk whose directories can be read when they may.
+// slowDirs is a file system whose directories cannot be read until may is closed.
 type slowDirs struct {
 	store.FS
 	may chan struct{}
@@ -234,8 +237,8 @@ func (s slowDirs) ReadDir(name string) ([]fs.DirEntry, error) {
 	return s.FS.ReadDir(name)
 }
 
-// TestSlowLookUp: while files are looked for, everything else goes on: other
-// commands are answered, runs begin and end, and what stops a run stops it.
+// TestSlowLookUp checks that a slow directory listing blocks nothing else: other commands are
+// answered, runs start and end, and a run can be aborted.
 func TestSlowLookUp(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		may := make(chan struct{})

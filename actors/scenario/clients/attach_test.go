@@ -17,8 +17,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestTwoClientsOfOneSession: events go to both, answers to who asked, and either
-// may say what is to be done.
+// TestTwoClientsOfOneSession checks that both clients of a session receive its events, that only
+// the sender receives an answer, and that either client can send prompts.
 func TestTwoClientsOfOneSession(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -47,13 +47,13 @@ func TestTwoClientsOfOneSession(t *testing.T) {
 	})
 }
 
-// TestAttachNothingOpen: only what is open can be attached.
+// TestAttachNothingOpen checks that attach by handle fails for a session that is not open.
 func TestAttachNothingOpen(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
 		b := a.Connect()
 		b.Send(`{"type":"attach","sessionId":"s7"}`)
-		b.Send(`{"type":"get_state","sessionId":"s7"}`) // it waits for what becomes of the attach
+		b.Send(`{"type":"get_state","sessionId":"s7"}`) // it waits for the result of the attach
 		b.Settle()
 		assert.Empty(t, b.Unanswered())
 		for _, l := range b.Lines() {
@@ -67,7 +67,8 @@ func TestAttachNothingOpen(t *testing.T) {
 	})
 }
 
-// TestSessionEndsWithItsLastClient: whoever opened it.
+// TestSessionEndsWithItsLastClient checks that a session ends when its last client leaves,
+// whichever client has opened it.
 func TestSessionEndsWithItsLastClient(t *testing.T) {
 	for _, drain := range []bool{true, false} {
 		t.Run(fmt.Sprintf("drain %t", drain), func(t *testing.T) {
@@ -96,8 +97,8 @@ func TestSessionEndsWithItsLastClient(t *testing.T) {
 	}
 }
 
-// TestRetainedSessionOutlivesItsClients and is found by the next one, also if it
-// was parked meanwhile.
+// TestRetainedSessionOutlivesItsClients checks that a retained session stays open without clients,
+// and that a new client can attach to it even if it was parked in between.
 func TestRetainedSessionOutlivesItsClients(t *testing.T) {
 	for _, park := range []time.Duration{0, time.Minute} {
 		t.Run(park.String(), func(t *testing.T) {
@@ -125,8 +126,8 @@ func TestRetainedSessionOutlivesItsClients(t *testing.T) {
 	}
 }
 
-// TestHeartbeat: who wants to be told that the connection lives is told so after fifteen
-// seconds of silence, and not while anything else is said.
+// TestHeartbeat checks that a client with the feature heartbeat receives one after fifteen seconds
+// of silence, and none while other lines are sent.
 func TestHeartbeat(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -168,8 +169,8 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// TestQuestionsAboutFiles: a connection without a session lists those that there are, in
-// pages, deletes one that is not open, and looks for a directory.
+// TestQuestionsAboutFiles checks the commands that need no session: listing the session files in
+// pages, deleting one that is not open, and listing directories.
 func TestQuestionsAboutFiles(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -234,8 +235,8 @@ func TestQuestionsAboutFiles(t *testing.T) {
 	})
 }
 
-// TestRetainedMakesRoom: sessions that are only retained keep nobody from opening one: of
-// those that are parked, the one that nobody has used for the longest time ends.
+// TestRetainedMakesRoom checks that retained sessions do not block open_session at the session
+// limit: the least recently used one of the parked sessions ends.
 func TestRetainedMakesRoom(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, func(c *actors.Config) { c.Sessions.MaxSessions, c.Sessions.ParkAfter = 3, 9*time.Hour })
@@ -265,8 +266,8 @@ func TestRetainedMakesRoom(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForADrain: a client that leaves in a hurry does not wait for a run that
-// never ends, because somebody else has asked the session to end with it.
+// TestNobodyWaitsForADrain checks that a client that leaves without draining does not wait for a
+// run that never ends, even if another client has closed the session with mode drain.
 func TestNobodyWaitsForADrain(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -285,7 +286,8 @@ func TestNobodyWaitsForADrain(t *testing.T) {
 	})
 }
 
-// TestDetachOfSeveral: a session goes on for who is attached.
+// TestDetachOfSeveral checks that a session works for the clients that are still attached when
+// another one detaches, and ends when the last one does.
 func TestDetachOfSeveral(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -307,8 +309,8 @@ func TestDetachOfSeveral(t *testing.T) {
 	})
 }
 
-// TestClosedByOneOfSeveral: its other clients see the end of its run, and find it no
-// more. No event says that it was closed.
+// TestClosedByOneOfSeveral checks that the other clients of a closed session see the end of its run
+// and get unknown_session afterwards. No event reports the close itself.
 func TestClosedByOneOfSeveral(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -329,8 +331,8 @@ func TestClosedByOneOfSeveral(t *testing.T) {
 	})
 }
 
-// TestGoneClientEndsNothingElse: a client that cannot be written to, in the middle
-// of a run that it shares, costs the others nothing.
+// TestGoneClientEndsNothingElse checks that a client whose connection breaks in the middle of a
+// shared run does not disturb the other clients.
 func TestGoneClientEndsNothingElse(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -358,8 +360,8 @@ func TestGoneClientEndsNothingElse(t *testing.T) {
 	})
 }
 
-// TestConnectionsLeaveNothing: whoever comes and goes, however it ends, leaves no
-// actor, no session and no client of a session.
+// TestConnectionsLeaveNothing checks that closed and broken connections leave no actor, no session
+// and no attached client.
 func TestConnectionsLeaveNothing(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -386,8 +388,8 @@ func TestConnectionsLeaveNothing(t *testing.T) {
 	})
 }
 
-// TestCrashWithSeveralClients: each is answered what it asked, and all see the end
-// of what they saw begin.
+// TestCrashWithSeveralClients checks that a crash of the session leaves no command of any client
+// unanswered, and that every client sees the end of each span that it has seen start.
 func TestCrashWithSeveralClients(t *testing.T) {
 	for _, point := range []string{"Request", "StreamParts", "Append", "Reply", "Leave", "Join"} {
 		for n := range 8 {
@@ -417,7 +419,7 @@ func TestCrashWithSeveralClients(t *testing.T) {
 	}
 }
 
-// TestLostRouter: a connection that breaks takes nothing with it.
+// TestLostRouter checks that a crash of one of a connection's actors ends that connection only.
 func TestLostRouter(t *testing.T) {
 	for _, part := range []string{"router", "writer", "reader"} {
 		t.Run(part, func(t *testing.T) {
@@ -442,8 +444,8 @@ func TestLostRouter(t *testing.T) {
 	}
 }
 
-// TestStopWithSeveralClients: all of them hear the end, and each connection ends
-// in order.
+// TestStopWithSeveralClients checks that all clients receive the end of their runs when the daemon
+// stops, and that each connection ends without an error.
 func TestStopWithSeveralClients(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -468,8 +470,8 @@ func TestStopWithSeveralClients(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionEndsNoDrain: what is being drained for others goes on when the
-// connection that is final has nothing left to wait for.
+// TestIdleConnectionEndsNoDrain checks that the daemon drains the sessions of other clients even if
+// its final connection has nothing left to wait for.
 func TestIdleConnectionEndsNoDrain(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -488,8 +490,8 @@ func TestIdleConnectionEndsNoDrain(t *testing.T) {
 	})
 }
 
-// TestHostToolsOfOneClient: what they are asked is for the client that declared
-// them, and a call whose client leaves ends, though others are there.
+// TestHostToolsOfOneClient checks that calls of host tools are sent only to the client that has
+// declared the tools, and that an open call ends when that client leaves.
 func TestHostToolsOfOneClient(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -514,8 +516,8 @@ func TestHostToolsOfOneClient(t *testing.T) {
 	})
 }
 
-// TestAttachInTheMiddle: what a session still says when an attach reaches it comes
-// before the answer, and the client does not hear it.
+// TestAttachInTheMiddle checks that events that a session emits while it handles an attach are not
+// sent to the new client before the answer.
 func TestAttachInTheMiddle(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.SyncWrites, harness.Faults(`Delay 1s s1 Request 1`))
@@ -536,8 +538,9 @@ func TestAttachInTheMiddle(t *testing.T) {
 	})
 }
 
-// TestAnswersWaitForTheirClient: a client that does not read delays no answer to
-// another, and has its own in order, as of their time, when it reads again.
+// TestAnswersWaitForTheirClient checks that a client that does not read does not delay the answers
+// to another one. Its own answers arrive in order once it reads again, with the state at the time
+// of the command.
 func TestAnswersWaitForTheirClient(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, func(c *actors.Config) { c.Conn.MaxOutput = 64 << 10 })
@@ -563,7 +566,7 @@ func TestAnswersWaitForTheirClient(t *testing.T) {
 			assert.True(t, v.Get("success").Bool(), v.Raw)
 		}
 		messages := a.Last("get_messages").Get("data").Raw
-		a.Say(s, "prompt", "~"+s+"~ later") // shown to both, so that it waits
+		a.Say(s, "prompt", "~"+s+"~ later") // both clients receive its events, so the run waits
 		a.Advance(time.Minute)
 		assert.Empty(t, a.Events(s, "agent_settled")[3:], "workers wait for every client")
 		b.Go()
@@ -582,8 +585,8 @@ func TestAnswersWaitForTheirClient(t *testing.T) {
 	})
 }
 
-// TestClosedBesideWhoDoesNotRead: close_session waits for the answers to its own
-// client, and the others are told that theirs do not come.
+// TestClosedBesideWhoDoesNotRead checks that close_session does not wait for another client that
+// does not read: the pending commands of that client are answered with session_closing.
 func TestClosedBesideWhoDoesNotRead(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, func(c *actors.Config) { c.Conn.MaxOutput = 64 << 10 })
@@ -610,8 +613,8 @@ func TestClosedBesideWhoDoesNotRead(t *testing.T) {
 	})
 }
 
-// TestDebitsAreOfTheClient: what a client has not read counts as it is written to
-// that client: in steps, beside another one that is shown whole messages.
+// TestDebitsAreOfTheClient checks that the window of a client is debited with the bytes that are
+// written to that client: deltas, while another client receives whole messages.
 func TestDebitsAreOfTheClient(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		const limit = 1 << 20
@@ -646,8 +649,9 @@ func TestDebitsAreOfTheClient(t *testing.T) {
 	})
 }
 
-// TestHostToolsBehindAReplacement: the host is who sent the declaration that was
-// carried out, also if that has waited; a client that has left meanwhile is none.
+// TestHostToolsBehindAReplacement checks that host tools belong to the client whose declaration was
+// executed, even if it waited for new_session. If that client has left by then, the tools are not
+// declared.
 func TestHostToolsBehindAReplacement(t *testing.T) {
 	for _, how := range []string{"stays", "leaves", "breaks", "detaches"} {
 		t.Run(how, func(t *testing.T) {
@@ -694,8 +698,8 @@ func TestHostToolsBehindAReplacement(t *testing.T) {
 	}
 }
 
-// TestHostDetaches: a client that has detached hears of no call and answers none:
-// those that wait for it end, and its tools go.
+// TestHostDetaches checks that a client that detaches receives no more calls of its host tools:
+// open calls end, and its tools are removed.
 func TestHostDetaches(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		t.Run(fmt.Sprintf("alone %t", alone), func(t *testing.T) {
@@ -731,8 +735,8 @@ func TestHostDetaches(t *testing.T) {
 	}
 }
 
-// TestHelloOfOneClient: what one client chooses changes neither how another is
-// written to, nor the rules of a session that both hear of.
+// TestHelloOfOneClient checks that the dialect of one client changes neither the output of another
+// client nor the rules of a session that both are attached to.
 func TestHelloOfOneClient(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -765,8 +769,8 @@ func TestHelloOfOneClient(t *testing.T) {
 	})
 }
 
-// TestBehindAnEndThatWaits: what a client says behind its close_session comes too
-// late, also if that waits for large answers.
+// TestBehindAnEndThatWaits checks that a command sent after close_session is refused, even if the
+// close waits for large answers.
 func TestBehindAnEndThatWaits(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, func(c *actors.Config) { c.Conn.MaxOutput = 64 << 10 })
@@ -789,7 +793,8 @@ func TestBehindAnEndThatWaits(t *testing.T) {
 	})
 }
 
-// TestHostLeavesWhileParked: its tools are gone when the session wakes up.
+// TestHostLeavesWhileParked checks that the tools of a host that left while the session was parked
+// are gone when the session is resumed.
 func TestHostLeavesWhileParked(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, func(c *actors.Config) { c.Sessions.ParkAfter = time.Minute })

@@ -16,7 +16,7 @@ import (
 	"troupe/protocol"
 )
 
-// do gives a command to a typed client and wants data of a type.
+// do sends a command through a typed client and requires an answer of type R.
 func do[R any](t *testing.T, cl *conn.Client, session string, cmd protocol.Command) R {
 	t.Helper()
 	data, err := cl.DoIn(t.Context(), session, cmd)
@@ -26,7 +26,7 @@ func do[R any](t *testing.T, cl *conn.Client, session string, cmd protocol.Comma
 	return r
 }
 
-// until takes events up to one of a type, and counts those of each session.
+// until reads events up to one of type E, and counts the events of each session.
 func until[E protocol.Event](t *testing.T, cl *conn.Client, seen map[string]int) E {
 	t.Helper()
 	for {
@@ -39,8 +39,8 @@ func until[E protocol.Event](t *testing.T, cl *conn.Client, seen map[string]int)
 	}
 }
 
-// TestTypedClient: a client in this process is a client like others: it opens
-// sessions and attaches to those of others, and what it hears is in order.
+// TestTypedClient checks that a client in the daemon's process works like any other: it opens
+// sessions, attaches to those of other clients, and receives events in order.
 func TestTypedClient(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.ConfirmDanger)
@@ -89,8 +89,8 @@ func keysOf(m map[string]int) (keys []string) {
 	return keys
 }
 
-// TestTypedClientThatTakesNothing: its sessions wait for it, its commands do not;
-// and when it has gone, nobody waits.
+// TestTypedClientThatTakesNothing checks that a typed client that reads no events blocks its
+// sessions but not its commands, and that its sessions resume when it has closed.
 func TestTypedClientThatTakesNothing(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -116,8 +116,8 @@ func TestTypedClientThatTakesNothing(t *testing.T) {
 	})
 }
 
-// TestRefusedAtTheEnd: a command behind the end is told what ends: its connection,
-// or the process.
+// TestRefusedAtTheEnd checks that the error of a late command names what is closing: its connection
+// or the daemon.
 func TestRefusedAtTheEnd(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)

@@ -19,10 +19,10 @@ import (
 	"troupe/providers"
 )
 
-// fakeLogins asks the person one question for each login.
+// fakeLogins asks the user one question for each login.
 type fakeLogins struct {
 	watch  providers.LoginWatch
-	mu     sync.Mutex // of what follows
+	mu     sync.Mutex // guards the fields below
 	causes []error    // why logins ended
 	asked  []protocol.Login
 	closed bool
@@ -66,7 +66,7 @@ func (f *fakeLogins) Login(ctx context.Context, how protocol.Login, person provi
 	return protocol.LoginResult{Provider: how.Provider, Account: answer}, nil
 }
 
-// note and seen guard what logins leave behind, on goroutines of their own.
+// note changes what the logins record, on goroutines of their own; seen reads it.
 func (f *fakeLogins) note(what func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,8 +97,8 @@ func withLogins(f *fakeLogins) func(*actors.Config) {
 	return func(cfg *actors.Config) { cfg.Sessions.Logins = f }
 }
 
-// TestLoginDialogs: the questions of a login go to the client that asked, and only its
-// answers count; everybody else goes on, and hears what came of it.
+// TestLoginDialogs checks that the dialogs of a login are sent to the client that has started it,
+// and that only this client's answers count. Other clients are not blocked, and receive the result.
 func TestLoginDialogs(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		f := &fakeLogins{}
@@ -135,8 +135,8 @@ func TestLoginDialogs(t *testing.T) {
 	})
 }
 
-// TestLoginLeft: a login ends with the client that asked, which is answered if it can
-// still read, and nothing of it is left.
+// TestLoginLeft checks that a login ends with the client that has started it. The client receives
+// an answer if it can still read.
 func TestLoginLeft(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		f := &fakeLogins{}
@@ -152,7 +152,7 @@ func TestLoginLeft(t *testing.T) {
 		c := a.Connect()
 		c.Send(`{"type":"login","provider":"acme"}`)
 		c.Settle()
-		c.Break() // it reads no more
+		c.Break() // it reads nothing any more
 		c.Close()
 		c.Advance(time.Hour)
 		assert.Len(t, seen(f, &f.causes), 2, "also of one that is gone without a word")
@@ -164,7 +164,8 @@ func TestLoginLeft(t *testing.T) {
 	})
 }
 
-// TestLoginWithoutLogins: a daemon that has no credentials says so.
+// TestLoginWithoutLogins checks that get_auth returns unsupported on a daemon without a credential
+// store.
 func TestLoginWithoutLogins(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -173,8 +174,8 @@ func TestLoginWithoutLogins(t *testing.T) {
 	})
 }
 
-// TestLoginRights: over the network nobody signs in or out unless that is allowed, and then
-// only in ways that open nothing on the daemon's machine and take no key.
+// TestLoginRights checks that a remote client may log in or out only if that is allowed, and then
+// only by methods that open nothing on the daemon's machine and accept no API key.
 func TestLoginRights(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		f := &fakeLogins{}
@@ -216,7 +217,7 @@ func TestLoginRights(t *testing.T) {
 	})
 }
 
-// TestLoginSecrets: only a client that keeps answers to itself is asked for a key.
+// TestLoginSecrets checks that only a client with the feature secretInput is asked for an API key.
 func TestLoginSecrets(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		f := &fakeLogins{}
@@ -241,7 +242,7 @@ func TestLoginSecrets(t *testing.T) {
 	})
 }
 
-// TestLoginUsers: get_auth says how many sessions have a model of a provider.
+// TestLoginUsers checks that get_auth returns how many sessions use a model of a provider.
 func TestLoginUsers(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		f := &fakeLogins{}
@@ -257,7 +258,8 @@ func TestLoginUsers(t *testing.T) {
 	})
 }
 
-// TestLoginDue: a login in use is renewed when its time has come, and all clients are told.
+// TestLoginDue checks that a login in use is renewed when it is due, and that all clients receive
+// the events.
 func TestLoginDue(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		f := &fakeLogins{}

@@ -11,7 +11,7 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// piped is a client that says nothing.
+// piped is a transport that can be tracked with a weak pointer.
 type piped struct {
 	io.Reader
 	io.Writer
@@ -21,8 +21,8 @@ func (*piped) Close() error { return nil }
 
 func (*piped) String() string { return "piped" }
 
-// TestNothingIsLeftOfAConnection: a daemon to which clients come for years keeps nothing of
-// those that have gone.
+// TestNothingIsLeftOfAConnection checks that the daemon keeps no reference to a client whose
+// connection has ended.
 func TestNothingIsLeftOfAConnection(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -37,12 +37,12 @@ func TestNothingIsLeftOfAConnection(t *testing.T) {
 			return weak.Make(client)
 		}
 		gone := come()
-		for range 3 { // an actor keeps the last message that it has had, and with it who has sent it
+		for range 3 { // an actor keeps its last message, and with it the sender
 			come()
 		}
 		a.Settle()
 		runtime.GC()
-		runtime.GC() // what has a cleanup takes two
+		runtime.GC() // a value with a cleanup needs two
 		require.Nil(t, gone.Value())
 		a.End()
 	})

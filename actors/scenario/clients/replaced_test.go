@@ -16,8 +16,8 @@ import (
 	"troupe/store/config"
 )
 
-// TestWaitedForAnotherSession: what is sent behind a command that puts another session in the place of this one is of that session:
-// its templates stand in the place of words, and its log says what it has used up.
+// TestWaitedForAnotherSession checks that a command sent after switch_session applies to the new
+// session: its prompt templates are expanded, and its log determines the tokens used.
 func TestWaitedForAnotherSession(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		disk, files := actortest.NewDisk(), map[string]string{}

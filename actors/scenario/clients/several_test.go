@@ -15,7 +15,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestNamesOfClients: what a client says of itself has bounds.
+// TestNamesOfClients checks that hello limits the length and the characters of client ids and
+// names.
 func TestNamesOfClients(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -27,8 +28,8 @@ func TestNamesOfClients(t *testing.T) {
 	})
 }
 
-// TestStateIsToldToAll: what one client chooses, and who comes and goes, is told to those
-// who want to know.
+// TestStateIsToldToAll checks that changed settings and attached clients are reported to every
+// client with the feature stateEvents, and to no other.
 func TestStateIsToldToAll(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -74,7 +75,7 @@ func TestStateIsToldToAll(t *testing.T) {
 	})
 }
 
-// TestEntriesBackwards: a client reads a session from its end, page by page.
+// TestEntriesBackwards checks that a client can read a session from its end, page by page.
 func TestEntriesBackwards(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -105,8 +106,8 @@ func TestEntriesBackwards(t *testing.T) {
 	})
 }
 
-// TestWatchSessions: a connection that watches is told of every session of the process: that
-// it begins, what it does, that somebody is wanted, how it went, that it is gone.
+// TestWatchSessions checks that a connection with watch_sessions receives the status of every
+// session of the daemon: opening, running, waiting for a dialog, done, closed.
 func TestWatchSessions(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.ConfirmDanger)
@@ -141,8 +142,8 @@ func TestWatchSessions(t *testing.T) {
 	})
 }
 
-// TestAttachByOtherNames: a session is found by the id in its file and by its file, which is
-// opened if nobody has.
+// TestAttachByOtherNames checks that attach accepts the id in a session's file and the path of the
+// file. A session that is not open is opened by its path.
 func TestAttachByOtherNames(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -177,8 +178,8 @@ func TestAttachByOtherNames(t *testing.T) {
 	})
 }
 
-// TestCommandsComeAgain: a client that has not read an answer because its connection broke
-// sends the command again, and it does nothing twice.
+// TestCommandsComeAgain checks that a client that lost its connection before an answer can send the
+// command again: the command takes effect once, and its answer is replayed.
 func TestCommandsComeAgain(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -201,7 +202,7 @@ func TestCommandsComeAgain(t *testing.T) {
 			return gjson.Result{}
 		}
 		names := 0
-		lose := func(b *harness.Client) { // it is noticed when something is written
+		lose := func(b *harness.Client) { // noticed when the daemon writes
 			b.Break()
 			names++
 			a.Call(t, fmt.Sprintf(`{"type":"set_session_name","name":"%d"%s}`, names, harness.At(s)))

@@ -12,8 +12,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestNotOpenedAtTheEnd: the default session cannot be opened, and the input has ended
-// already: what came before is answered all the same.
+// TestNotOpenedAtTheEnd checks that commands are answered even if the input has ended and the
+// default session cannot be opened.
 func TestNotOpenedAtTheEnd(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, func(c *actors.Config) { c.Sessions.Default.Cwd, c.Sessions.Default.CwdSet = "/nowhere", true })
@@ -25,8 +25,8 @@ func TestNotOpenedAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestOutOfADirectoryThatIsGone: of a session whose directory is gone there is a way out, to
-// another session or to a new one; what is asked of itself is refused.
+// TestOutOfADirectoryThatIsGone checks that a client can leave a session whose directory is
+// missing, by switch_session or new_session. Other commands to it are refused.
 func TestOutOfADirectoryThatIsGone(t *testing.T) {
 	for _, first := range []string{"", `{"type":"get_state"}`} {
 		for _, out := range []string{`{"type":"new_session"}`, `{"type":"switch_session","sessionPath":"OTHER"}`} {

@@ -14,8 +14,8 @@ import (
 
 func onlyLooks(of *conn.Config) { of.ViewOnly = true }
 
-// TestHelloOfWhoOnlyLooks: it changes how that client is written to, and no rule of a
-// session, also of one that nobody else hears.
+// TestHelloOfWhoOnlyLooks checks that hello of a view-only client changes how that client is
+// written to, but no rule of a session, even if no other client is attached to it.
 func TestHelloOfWhoOnlyLooks(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -42,8 +42,8 @@ func TestHelloOfWhoOnlyLooks(t *testing.T) {
 	})
 }
 
-// TestWhoOnlyLooksOpensNothing: no session begins for it, and what is no open session is
-// the same to it whether there is a file or not.
+// TestWhoOnlyLooksOpensNothing checks that no session is opened for a view-only client, and that
+// its errors do not reveal whether a session file exists.
 func TestWhoOnlyLooksOpensNothing(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -68,8 +68,8 @@ func TestWhoOnlyLooksOpensNothing(t *testing.T) {
 	})
 }
 
-// TestWhoOnlyLooksIsNobodyElse: by the name of another client it is not sent what that
-// one is answered.
+// TestWhoOnlyLooksIsNobodyElse checks that a view-only client that uses the id of another client
+// does not receive the answers of that client.
 func TestWhoOnlyLooksIsNobodyElse(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -96,8 +96,9 @@ func TestWhoOnlyLooksIsNobodyElse(t *testing.T) {
 	})
 }
 
-// TestListSaysWhatASessionIsAbout: by its first message, or its name, and its last answer,
-// also of one that was opened from its file, and of another that has taken its place.
+// TestListSaysWhatASessionIsAbout checks the title and last text in list_open_sessions: the first
+// message or the name, and the last answer. A session that was opened from a file has them too, and
+// a session that replaced another one has its own.
 func TestListSaysWhatASessionIsAbout(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
