@@ -35,11 +35,10 @@ func envInt(name string, otherwise int) int {
 	return otherwise
 }
 
-// TestChaos plays random clients against random faults and judges the whole
-// history. A seed decides the commands, the faults and which actor handles its
-// next message when; in every other seed the last is left to the scheduler of
-// production, whose goroutines interleave within messages, too. A failure prints the seed and its
-// plan; -chaos.seed runs it again.
+// TestChaos runs random clients against random faults and judges the whole history. A seed
+// determines the commands, the faults and which actor handles its next message. In every other seed
+// the production scheduler picks the actor, whose goroutines also interleave within messages. A
+// failure prints the seed and its plan; -chaos.seed runs it again.
 func TestChaos(t *testing.T) {
 	seeds := make([]uint64, 0, *chaosSeeds)
 	for i := range *chaosSeeds {
@@ -63,7 +62,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// chaos is one seed.
+// chaos is one client of a seed.
 type chaos struct {
 	*harness.Client
 	schedule *actortest.Schedule // nil leaves the interleaving to the runtime
@@ -74,33 +73,33 @@ type chaos struct {
 	draining map[string]bool // close_session was sent
 	detached map[string]bool
 	main     string   // the handle of the default session, "" if it is not used
-	keys     []string // commands with an idempotency key, to repeat
+	keys     []string // commands with an idempotency key, to send again
 	crowd    *crowd
-	drains   bool          // at the end of its input its runs finish
-	parted   bool          // its connection is ending, or will when it is written to
-	unheard  bool          // it opened a session of which it has not heard
+	drains   bool          // its runs finish when its input ends
+	parted   bool          // its connection is ending, or will end when the daemon writes to it
+	unheard  bool          // it sent a command that opens a session and has not seen the answer
 	left     chan struct{} // closed when a further client's connection has ended
 }
 
-// chaosPlan is what a seed decides before anything happens.
+// chaosPlan is what a seed determines before the daemon starts.
 type chaosPlan struct {
-	faults   string // of actors
-	disk     string // of files
+	faults   string // faults of actors
+	disk     string // faults of the disk
 	sessions int
-	classic  bool // the first one is the connection's default session, which is never named
+	classic  bool // the first session is the connection's default session, which no command names
 	steps    int
 	confirm  bool
 	features []string
 	sync     bool
-	dying    string // "", kill, power: how the first life ends
-	dyingAt  int    // at which half write
+	dying    string // how the first daemon ends: "", kill or power
+	dyingAt  int    // the half write at which it ends; see actortest.Disk.At
 	lossy    bool
-	park     time.Duration // of idleness until a session is parked, 0 for never
-	output   int           // bytes that may wait for the client, 0 for the usual
+	park     time.Duration // idle time after which a session is parked; 0 for never
+	output   int           // bytes that may be queued for the client; 0 for the default
 	peers    int           // further connections
-	children bool          // tools may be tasks
+	children bool          // prompts may call the tool task
 	limits   bool          // clients set budgets
-	repeats  bool          // with peers: commands are repeated under their keys, and no session is replaced
+	repeats  bool          // with peers: commands are sent again, and no session is replaced
 }
 
 func drawPlan(rng *rand.Rand, seed uint64) chaosPlan {
@@ -109,7 +108,8 @@ func drawPlan(rng *rand.Rand, seed uint64) chaosPlan {
 	}
 	var faults []string
 	for range rng.IntN(4) {
-		if f := drawFault(rng, seed); !slices.Contains(faults, f) { // twice at the same message is again and again
+		// Two equal faults would strike at the same message again after the restart.
+		if f := drawFault(rng, seed); !slices.Contains(faults, f) {
 			faults = append(faults, f)
 		}
 	}
@@ -152,17 +152,20 @@ func drawPlan(rng *rand.Rand, seed uint64) chaosPlan {
 	return p
 }
 
-// unlimited is the beginning of a command that takes the limits of a session away.
+// unlimited is the start of a command that removes the limits of a session.
 const unlimited = `{"type":"set_budget","limits":{"maxTotalTokens":null,"maxToolCalls":null,"maxSubagents":null,"maxWallTimeMs":null}`
 
 func drawFault(rng *rand.Rand, seed uint64) string {
 	pick := func(list ...string) string { return list[rng.IntN(len(list))] }
-	if rng.IntN(5) == 0 { // the household: again and again would be hopeless, and the odd ones may be second attempts
+	// Supervisors and connections do not survive repeated faults. The number is even, because an odd
+	// message may be a second attempt at the one before.
+	if rng.IntN(5) == 0 {
 		return fmt.Sprintf("%s %q * %d", pick("Panic", "PanicAfter"), pick("sessions", "conn", "*/router", "*/writer"), 2*rng.IntN(30))
 	}
 	where := pick("s1", "s2", "s?", "s?", "s?/turn/*", "s?/tool/*", "s?/bash/*", "s?/retry", "s?/ui", "s?/sub/*", "*")
 	action := pick("Panic", "Panic", "PanicAfter", "PanicAfter", fmt.Sprintf("Delay %dms", 1+rng.IntN(3000)), "Stall")
-	if where == "*" { // the connection's parts may be slow; when they crash the connection is over
+	// The connection's actors may only be slow: a crash of one ends the connection.
+	if where == "*" {
 		action = fmt.Sprintf("Delay %dms", 1+rng.IntN(50))
 	}
 	when := pick(fmt.Sprintf("* %d", rng.IntN(40)), fmt.Sprintf("* %g/%d", []float64{0.002, 0.01, 0.05}[rng.IntN(3)], seed))
@@ -172,14 +175,14 @@ func drawFault(rng *rand.Rand, seed uint64) string {
 			when = fmt.Sprintf("%s %d", point, rng.IntN(8))
 		}
 	}
-	if action == "Stall" { // once: a session that stalls again and again does nothing else
+	if action == "Stall" { // once: a session that stalls repeatedly does nothing else
 		when = fmt.Sprintf("* %d", rng.IntN(60))
 	}
 	return fmt.Sprintf("%s %s %s", action, where, when)
 }
 
-// playSeed is a life under faults, perhaps its sudden end, and a life without
-// faults on what it left.
+// playSeed runs a daemon under faults, which may end suddenly, and then a daemon without faults on
+// the files that the first one left.
 func playSeed(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	plan := drawPlan(rng, seed)
@@ -199,7 +202,7 @@ func playSeed(t *testing.T, seed uint64) {
 				t.Log(c.schedule.Trace())
 			}
 		}()
-		t.Cleanup(c.schedule.Stop) // behind what ends the daemons
+		t.Cleanup(c.schedule.Stop) // after the cleanups that end the daemons
 	}
 	models := actortest.NewModels()
 	c.Client = harness.StartWith(t, c.schedule, h, actortest.NewDisk(), models, harness.Faults(plan.faults), func(cfg *actors.Config) {
@@ -222,7 +225,8 @@ func playSeed(t *testing.T, seed uint64) {
 		c.openAnother("")
 	}
 	for range plan.peers {
-		c.Advance(time.Second) // whoever opened a session before it has the handle that it counts on
+		// So that a client that opens a session has its expected handle before another connects.
+		c.Advance(time.Second)
 		c.crowd.join()
 	}
 	c.Disk.Fail(plan.disk)
@@ -250,9 +254,9 @@ func newChaos(rng *rand.Rand, w *crowd) *chaos {
 	return &chaos{rng: rng, crowd: w, marks: map[string]string{}, draining: map[string]bool{}, detached: map[string]bool{}}
 }
 
-// expectDeath arranges for the world to be split at a certain write: one image
-// of the disk, with what clients had heard by then, is the world after the
-// death; what the doomed daemon does from there on is of no consequence.
+// expectDeath takes an image of the disk at a certain write, together with the history until then.
+// The second daemon starts from the image. Whatever the first daemon does after that write is
+// ignored.
 func (c *chaos) expectDeath() <-chan harness.Image {
 	image := make(chan harness.Image, 1)
 	if c.plan.dying == "" {
@@ -260,7 +264,7 @@ func (c *chaos) expectDeath() <-chan harness.Image {
 	}
 	disk := c.Disk
 	disk.At(c.plan.dyingAt, func() {
-		h := c.History.Fork() // before the image: what was heard is a part of what is there
+		h := c.History.Fork() // before the image: everything in the history has to be on the disk
 		if c.plan.dying == "power" {
 			image <- harness.Image{History: h, Disk: disk.PowerCut(uint64(c.plan.dyingAt))}
 		} else {
@@ -270,7 +274,7 @@ func (c *chaos) expectDeath() <-chan harness.Image {
 	return image
 }
 
-// useDefault makes the default session the first one. No command names it.
+// useDefault makes the default session the first session. No command names it.
 func (c *chaos) useDefault() {
 	c.Send(`{"type":"get_state"}`)
 	c.Advance(time.Millisecond)
@@ -280,7 +284,7 @@ func (c *chaos) useDefault() {
 	c.crowd.handles = append(c.crowd.handles, "s1")
 }
 
-// openAnother opens a session, of a file or a new one.
+// openAnother opens a session from a file, or a new one for an empty path.
 func (c *chaos) openAnother(path string) {
 	command := `{"type":"open_session","retain":true}`
 	if path != "" {
@@ -305,7 +309,7 @@ func (c *chaos) text(session string) string {
 	return fmt.Sprintf("%s%d %s", c.marks[session], c.crowd.said, words[c.rng.IntN(len(words))])
 }
 
-// act is one step of the clients.
+// act is one random step of a client.
 func (c *chaos) act() {
 	s := c.sessions[c.rng.IntN(len(c.sessions))]
 	pick := func(list ...string) string { return list[c.rng.IntN(len(list))] }
@@ -389,7 +393,7 @@ func (c *chaos) act() {
 	case 0:
 		c.Settle()
 	case 3:
-		if c.schedule != nil { // the next act comes in the middle of things
+		if c.schedule != nil { // the next step happens in the middle of the handling
 			c.schedule.Steps(1 + c.rng.IntN(30))
 		}
 	case 1:
@@ -399,7 +403,7 @@ func (c *chaos) act() {
 	}
 }
 
-// repeat sends a message with an idempotency key, or one that was sent before.
+// repeat sends a message with an idempotency key, or sends an earlier one again.
 func (c *chaos) repeat(s string) {
 	if len(c.keys) > 0 && c.rng.IntN(2) == 0 {
 		c.Send(c.keys[c.rng.IntN(len(c.keys))])
@@ -409,7 +413,7 @@ func (c *chaos) repeat(s string) {
 	c.keys = append(c.keys, c.Command(id))
 }
 
-// recover takes the faults away and sees everything come to rest.
+// recover removes the faults and checks that all commands are answered and all sessions work.
 func (c *chaos) recover() {
 	c.Config.Faults.Release()
 	c.Disk.Fail("")
@@ -432,7 +436,7 @@ func (c *chaos) recover() {
 	c.crowd.takeLeave()
 }
 
-// calm ends what goes on in the sessions of a client.
+// calm ends all activity in the sessions of a client.
 func (c *chaos) calm() {
 	for _, s := range c.sessions {
 		if c.detached[s] || s != "" && c.plan.peers > 0 {
@@ -444,13 +448,13 @@ func (c *chaos) calm() {
 			c.Send(unlimited + harness.At(s) + `}`)
 		}
 		c.Send(`{"type":"clear_queue"` + harness.At(s) + `}`)
-		if c.draining[s] { // it takes no more commands, and its run may never end
+		if c.draining[s] { // it accepts no more commands, and its run may never end
 			c.Send(fmt.Sprintf(`{"type":"close_session","sessionId":%q,"mode":"abort"}`, s))
 		}
 	}
 }
 
-// revive is L5: a session that is open completes a prompt.
+// revive checks law L5: an open session completes a prompt.
 func (c *chaos) revive(s string) {
 	id := c.Say(s, "prompt", fmt.Sprintf("%s last words of a healthy life%s", c.marks[s], strings.Repeat("!", c.Conn)))
 	c.Advance(time.Hour)
@@ -468,7 +472,7 @@ func (c *chaos) revive(s string) {
 	}
 }
 
-// restarts is S12: sessions crashed as often as they were told to.
+// restarts checks law S12: sessions crashed exactly as often as faults made them crash.
 func (w *crowd) restarts() {
 	c := w.all[0]
 	told := map[string]int{}
@@ -482,8 +486,8 @@ func (w *crowd) restarts() {
 	}
 }
 
-// secondLife opens every file again, without faults, and completes a prompt in
-// each. Then the whole history is judged.
+// secondLife starts a daemon without faults, opens every file again and completes a prompt in each.
+// Then it judges the whole history.
 func (c *chaos) secondLife(t *testing.T, h *actortest.History, disk *actortest.Disk, models *actortest.Models) {
 	disk.Fail("")
 	before := disk.Files()
@@ -502,7 +506,7 @@ func (c *chaos) secondLife(t *testing.T, h *actortest.History, disk *actortest.D
 			require.True(t, c.plan.dying == "power" && c.plan.lossy, "%s cannot be opened: %s\n%s\n%s", path, opened.Raw, before[path], h.Last(200))
 			continue
 		}
-		if c.plan.limits { // which outlive the process that they were set in
+		if c.plan.limits { // limits are kept in the file
 			d.Send(unlimited + harness.At(s) + `}`)
 		}
 		id := d.Say(s, "prompt", fmt.Sprintf("%s after all of %d", d.marks[s], len(d.sessions)))
@@ -516,7 +520,8 @@ func (c *chaos) secondLife(t *testing.T, h *actortest.History, disk *actortest.D
 	}
 	d.Judge(actortest.Options{Files: after, Lossy: c.plan.lossy, Free: !c.plan.confirm, Mixed: true, Defaults: c.crowd.defaults(), Scarred: strings.Contains(c.plan.disk, "truncate")})
 	letters := slices.DeleteFunc(c.Watch.Letters(), func(l string) bool {
-		return c.plan.dying != "" && strings.HasPrefix(l, "Records to ") // its client went away, and with it the writer
+		// Its client left, and the writer ended with it.
+		return c.plan.dying != "" && strings.HasPrefix(l, "Records to ")
 	})
 	require.Empty(t, letters, "%s", h.Last(80))
 }

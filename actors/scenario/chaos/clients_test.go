@@ -12,20 +12,20 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// crowd is the clients of a seed: one, with which the daemon ends, or several
-// that come and go, open sessions of their own and attach to those of others.
+// crowd is the set of clients of a seed: one, with which the daemon ends, or several that connect
+// and leave, open sessions of their own and attach to those of others.
 type crowd struct {
-	all     []*chaos // those whose connection has not ended, the first one first
+	all     []*chaos // clients whose connection has not ended, the first one first
 	buried  []*chaos
-	slow    []*chaos // those who wait for a run that does not end
-	handles []string // of the sessions that anybody knows
+	slow    []*chaos // clients that wait for a run that does not end
+	handles []string // handles of the sessions that any client knows
 	said    int
 }
 
-// mostConnections is how many connections a seed has at a time.
+// mostConnections is the number of connections that a seed has at most at a time.
 const mostConnections = 3
 
-// know notes a session that is open.
+// know records a session that is open.
 func (c *chaos) know(handle string) {
 	c.sessions = append(c.sessions, handle)
 	c.marks[handle] = fmt.Sprintf("~%s~", handle)
@@ -34,13 +34,13 @@ func (c *chaos) know(handle string) {
 	}
 }
 
-// isDefault says whether a session is somebody's default session. Nobody closes
-// it: its successor would have another handle, and the mark of the first.
+// isDefault reports whether a session is the default session of a client. No client closes such a
+// session: its successor would have another handle and the mark of the first one.
 func (w *crowd) isDefault(handle string) bool {
 	return slices.ContainsFunc(slices.Concat(w.all, w.slow, w.buried), func(m *chaos) bool { return m.main == handle })
 }
 
-// defaults are the default sessions, by connection.
+// defaults returns the default sessions, by connection.
 func (w *crowd) defaults() map[int]string {
 	mains := map[int]string{}
 	for _, m := range slices.Concat(w.all, w.slow, w.buried) {
@@ -49,7 +49,7 @@ func (w *crowd) defaults() map[int]string {
 	return mains
 }
 
-// join connects another client. It has a default session, or opens one.
+// join connects another client, which has a default session or opens a session.
 func (w *crowd) join() {
 	first := w.all[0]
 	m := newChaos(first.rng, w)
@@ -74,7 +74,7 @@ func (w *crowd) join() {
 	}
 }
 
-// findDefault makes the default session, and finds out its handle.
+// findDefault opens the default session and looks up its handle.
 func (c *chaos) findDefault() {
 	c.Send(`{"type":"get_state"}`)
 	c.Advance(time.Second)
@@ -92,7 +92,7 @@ func (c *chaos) findDefault() {
 	c.unheard = true
 }
 
-// openOwn opens a session, which perhaps outlives the client.
+// openOwn opens a session, which may be retained.
 func (c *chaos) openOwn() {
 	c.Send(fmt.Sprintf(`{"type":"open_session","retain":%t}`, c.rng.IntN(3) == 0))
 	c.Advance(time.Second)
@@ -103,7 +103,7 @@ func (c *chaos) openOwn() {
 	c.unheard = c.unheard || !opened.Exists()
 }
 
-// act is one step of the clients.
+// act has one of the clients do a random step.
 func (w *crowd) act() {
 	first := w.all[0]
 	if first.plan.peers == 0 {
@@ -131,38 +131,38 @@ func (w *crowd) act() {
 	}
 }
 
-// attachOther attaches to a session that another has opened.
+// attachOther attaches to a session that another client has opened.
 func (c *chaos) attachOther() {
 	handle := c.crowd.handles[c.rng.IntN(len(c.crowd.handles))]
 	if handle == c.main || slices.Contains(c.sessions, handle) {
 		return
 	}
-	if c.unheard { // it may be its default session, whose events have no handle
+	if c.unheard { // the handle may be that of its default session, whose events have no handle
 		return
 	}
 	c.Send(`{"type":"attach"` + harness.At(handle) + `}`)
 	c.know(handle)
 }
 
-// part ends a connection, in one of the ways in which they end.
+// part ends a connection in a random way.
 func (c *chaos) part() {
 	c.parted = true
 	switch c.rng.IntN(5) {
 	case 0:
 		c.Close()
-	case 1: // reading nothing of what is left
+	case 1: // without reading the rest
 		c.Stop()
 		c.Close()
 	case 2:
 		c.Break()
 	case 3:
 		c.BreakAfter(c.rng.IntN(3000))
-	case 4: // says nothing and reads nothing more, and stays
+	case 4: // sends and reads nothing more, and stays connected
 		c.Stop()
 	}
 }
 
-// readOn has everybody read who can, and those go who have parted.
+// readOn makes all clients read again, and closes those that have parted.
 func (w *crowd) readOn() {
 	for _, m := range w.all {
 		m.Go()
@@ -172,8 +172,8 @@ func (w *crowd) readOn() {
 	}
 }
 
-// bury sees the connections ended that were to end, but for those who wait for
-// a model that never says anything. They owe the window nothing.
+// bury removes the clients that have parted and checks that their connections have ended. Clients
+// that wait for a model that never answers are kept in slow.
 func (w *crowd) bury() {
 	w.all = slices.DeleteFunc(slices.Clone(w.all), func(m *chaos) bool {
 		switch {
@@ -202,18 +202,17 @@ func (c *chaos) hasEnded() bool {
 	}
 }
 
-// settled sees that everything was given back to a window. Of a connection that broke, a
-// line may be lost on its way to the router, and what the router says of it on its way to
-// the writer, for whom nothing waits any more.
+// settled checks that the whole window of a connection was given back. On a broken connection, a
+// line may be lost on its way to the router. So may the router's message about it to the writer,
+// which has ended.
 func (c *chaos) settled(broken error) {
 	in, out := c.Window.Balance()
 	require.True(c.T, in == 0 || broken != nil, "lines of connection %d\n%s", c.Conn, c.History.Last(100))
 	require.True(c.T, out == 0 || broken != nil, "records of connection %d\n%s", c.Conn, c.History.Last(100))
 }
 
-// takeLeave has some clients leave in order. Those who stay have the sessions
-// that they know, and no session is left that nobody has, unless it is to be
-// retained.
+// takeLeave makes some clients leave in order. It then checks that the remaining clients are
+// attached to the sessions that they know, and that a session without clients is retained.
 func (w *crowd) takeLeave() {
 	first := w.all[0]
 	for _, m := range w.all {
@@ -235,7 +234,8 @@ func (w *crowd) takeLeave() {
 
 func (w *crowd) had(s gjson.Result) {
 	first, clients := w.all[0], s.Get("clients").Int()
-	if s.Get("status").Str == "closing" { // a run that does not end has been left to finish, by a client or by close_session
+	// A run that does not end is being drained, because a client left or closed the session.
+	if s.Get("status").Str == "closing" {
 		left := slices.ContainsFunc(slices.Concat(w.slow, w.buried), func(m *chaos) bool { return m.drains })
 		told := slices.ContainsFunc(slices.Concat(w.all, w.slow, w.buried), func(m *chaos) bool { return m.draining[s.Get("sessionId").Str] })
 		require.True(first.T, left || told, s.Raw)
@@ -256,7 +256,7 @@ func (w *crowd) had(s gjson.Result) {
 	}
 }
 
-// ended sees the connections ended that have stayed to the end.
+// ended checks that the remaining connections have ended.
 func (w *crowd) ended() {
 	for _, m := range w.all[1:] {
 		require.NoError(m.T, m.Connection.Wait())
@@ -267,7 +267,7 @@ func (w *crowd) ended() {
 	}
 }
 
-// vanish is the end of the clients of a world that is over.
+// vanish breaks the connections of a daemon that has ended.
 func (w *crowd) vanish() {
 	for _, m := range w.all[1:] {
 		m.Break()

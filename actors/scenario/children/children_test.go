@@ -18,7 +18,7 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// children are the sessions of a session's tasks that a node lists, by task.
+// children returns the child sessions of a session that a node lists, by task id.
 func children(c *nodetest.Node, of string) map[string]string {
 	c.T.Helper()
 	all := map[string]string{}
@@ -30,7 +30,7 @@ func children(c *nodetest.Node, of string) map[string]string {
 	return all
 }
 
-// works opens a session on b, by a client of that node, and has it begin tasks.
+// works opens a session on node b with a client of that node, and has it start tasks.
 func works(t *testing.T, b *nodetest.Node, prompt string) (parent *nodetest.Node, s string) {
 	t.Helper()
 	b.Disk.Mem().WriteFile(harness.AgentDir+"/agents/helper.md", []byte("---\nname: helper\ndescription: Helps.\n---\nHelp.\n"))
@@ -42,8 +42,10 @@ func works(t *testing.T, b *nodetest.Node, prompt string) (parent *nodetest.Node
 	return parent, s
 }
 
-// TestChildFromAnyNode (C10): a child is reached through a node that does not have it as at its own: read, heard, steered, asked
-// and stopped, with the same bytes. What its parent alone may do is refused, and who has not attached does nothing to it. It ends there as here.
+// TestChildFromAnyNode (C10) checks that a child session can be used through a node that does not
+// own it: attach, read, steer, answer dialogs and abort yield the same bytes as on the owner.
+// Commands that only the parent may send are refused, and so are commands of clients that are not
+// attached.
 func TestChildFromAnyNode(t *testing.T) {
 	for _, features := range []string{"", `,"features":["seq","deltaUpdates","stateEvents","dialogEvents"]`} {
 		for _, of := range []struct{ name, prompt, confirm string }{
@@ -82,15 +84,17 @@ func TestChildFromAnyNode(t *testing.T) {
 							}
 						}
 						c.Advance(2 * time.Second)
-						for i, line := range []string{`"abort"`, `"get_state"`, `"detach"`, `"get_state"`, `"get_messages"`, `"attach"`} { // a child stays while somebody has attached
+						// A child stays open while a client is attached.
+						for i, line := range []string{`"abort"`, `"get_state"`, `"detach"`, `"get_state"`, `"get_messages"`, `"attach"`} {
 							c.Line(strings.Replace(`{"id":"x-after-I","type":`+line+harness.At(child)+`}`, "I", fmt.Sprint(i), 1))
 							v := c.AwaitResponse(fmt.Sprintf("x-after-%d", i))
 							assert.Equal(t, map[bool]string{i > 2: "unknown_session"}[true], harness.Code(v), v.Raw)
 							c.Advance(2 * time.Second)
 						}
 						assert.Len(t, parent.Events(s, "agent_settled"), 1)
-						for _, line := range c.Lines()[1:] { // hello is the node's own
-							if !strings.Contains(line, `"command":"list_open_sessions"`) { // which names nodes
+						for _, line := range c.Lines()[1:] { // the answer to hello names the node
+							// Its answer names nodes.
+							if !strings.Contains(line, `"command":"list_open_sessions"`) {
 								lines = append(lines, strings.ReplaceAll(strings.ReplaceAll(nodetest.NodeMembers.ReplaceAllString(line, ""), child, "CHILD"), s, "PARENT"))
 							}
 						}
@@ -103,7 +107,7 @@ func TestChildFromAnyNode(t *testing.T) {
 					}
 					begun := time.Now()
 					direct := world(1)
-					time.Sleep(time.Hour - time.Since(begun)) // stamps differ by an hour
+					time.Sleep(time.Hour - time.Since(begun)) // timestamps differ by an hour
 					relayed := world(0)
 					times := regexp.MustCompile(`"(timestamp|[a-zA-Z]*[sS]ince|modified|created|t|startedAt)":("[^"]*"|\d+)|"(id|parentId|leafId|entryId)":"[0-9a-f]{8}"|confirm_[0-9A-Z]+`)
 					for i := range max(len(direct), len(relayed)) {
@@ -118,8 +122,9 @@ func TestChildFromAnyNode(t *testing.T) {
 	}
 }
 
-// TestUnknownFromAnyNode: what no node has is answered once and at once, also where one has just been lost; of a handle that
-// a node gives for itself no other is asked.
+// TestUnknownFromAnyNode checks that commands for a session that no node has are answered with
+// unknown_session at once, even if a node was just lost. For a handle that only has meaning on its
+// own node, no other node is asked.
 func TestUnknownFromAnyNode(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b", "c")
@@ -146,8 +151,9 @@ func TestUnknownFromAnyNode(t *testing.T) {
 	})
 }
 
-// TestChildIsLost: a client that has attached to a child reads its end when the node of both is lost, stands still, or its session is
-// moved: what it has seen begin ends, and it is told that nothing is there to attach to. What it asks then is unknown_session.
+// TestChildIsLost checks that a client that is attached to a child session sees its spans end and
+// receives session_failed when the owner is lost or stalled. If the owner drains or the parent is
+// replaced, the child ends its run itself. Later commands get unknown_session.
 func TestChildIsLost(t *testing.T) {
 	for _, features := range []string{`,"features":["deltaUpdates","dialogEvents"]`, `,"features":["seq","deltaUpdates"]`} {
 		for _, how := range []string{"lost", "stands still", "drains", "new_session"} {
@@ -177,7 +183,8 @@ func TestChildIsLost(t *testing.T) {
 						v := parent.Call(t, `{"type":"new_session"`+harness.At(s)+`}`)
 						require.True(t, v.Get("success").Bool(), v.Raw)
 						c.Advance(time.Second)
-						v = c.Call(t, `{"type":"detach"`+harness.At(child)+`}`) // until then it is there
+						// Until then the child is there.
+						v = c.Call(t, `{"type":"detach"`+harness.At(child)+`}`)
 						require.True(t, v.Get("success").Bool(), v.Raw)
 					}
 					c.Advance(10 * time.Second)
@@ -221,7 +228,8 @@ func TestChildIsLost(t *testing.T) {
 	}
 }
 
-// TestOpenFromAnyNode: so are sessions that the cluster does not keep, or not yet: one in memory, one in which nothing was said.
+// TestOpenFromAnyNode checks that a session without a log in the cluster can be used from another
+// node: one in memory, or one without messages.
 func TestOpenFromAnyNode(t *testing.T) {
 	for _, kind := range []string{`,"noSession":true`, ""} {
 		t.Run(kind, func(t *testing.T) {
@@ -249,8 +257,9 @@ func TestOpenFromAnyNode(t *testing.T) {
 	}
 }
 
-// TestChildStaysBehind: what a child has left is on the node where it ran. On another one nobody is told of a file that is not there,
-// and who would go on with the child is told where it is; back on its node all is as before.
+// TestChildStaysBehind checks that the files of a child stay on the node where it ran. After the
+// parent has moved, its children are not listed with files there, and resuming one fails with an
+// error that names the node. After the parent has moved back, everything works as before.
 func TestChildStaysBehind(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.ClusterWith(t, harness.WithTasks, "a", "b")
