@@ -18,7 +18,7 @@ import (
 	"troupe/store/config"
 )
 
-// TestConsent: a tool that needs consent runs after a yes and not otherwise.
+// TestConsent checks that a tool that needs consent runs only after a positive answer.
 func TestConsent(t *testing.T) {
 	for _, c := range []struct {
 		name, answer string
@@ -37,7 +37,7 @@ func TestConsent(t *testing.T) {
 				b.Say(s, "prompt", "~a~ rounds=1 tool=danger")
 				b.Advance(time.Minute)
 				assert.Equal(t, "dialog", b.Call(t, `{"type":"get_state"`+harness.At(s)+`}`).Get("data.phase").Str)
-				for range 3 { // the first answer counts; more of them change nothing
+				for range 3 { // the first answer counts; later ones have no effect
 					b.Line(`{"type":"extension_ui_response","id":"confirm_1",` + c.answer + harness.At(s) + `}`)
 				}
 				b.Line(`{"type":"extension_ui_response","id":"confirm_99","confirmed":true` + harness.At(s) + `}`)
@@ -57,7 +57,7 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// TestAbortClosesTheDialog: a yes that comes after the abort runs nothing.
+// TestAbortClosesTheDialog checks that a positive answer after an abort does not run the tool.
 func TestAbortClosesTheDialog(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.ConfirmDanger)
@@ -72,8 +72,8 @@ func TestAbortClosesTheDialog(t *testing.T) {
 	})
 }
 
-// TestOpenDialogIsShownToWhoComesLater: a client that attaches while a dialog is open is
-// shown it behind the answer, and may answer it; one that is closed is not shown.
+// TestOpenDialogIsShownToWhoComesLater checks that a client that attaches while a dialog is open
+// receives the dialog after the answer to attach, and may answer it. A closed dialog is not sent.
 func TestOpenDialogIsShownToWhoComesLater(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.ConfirmDanger)
@@ -98,9 +98,9 @@ func TestOpenDialogIsShownToWhoComesLater(t *testing.T) {
 	})
 }
 
-// TestAskedAgainAfterARestart: the process dies while a client is asked about a call. Who
-// opens the session again, and keeps it, is asked the same under the same id, and the call
-// runs after a yes; in a session that nobody keeps it is closed as interrupted.
+// TestAskedAgainAfterARestart checks that an open dialog is asked again under its id if the daemon
+// was killed and the session is opened again and retained. The call runs after a positive answer.
+// In a session that is not retained, the call is recorded as interrupted.
 func TestAskedAgainAfterARestart(t *testing.T) {
 	for name, mode := range map[string]func(*actors.Config){"confirm": harness.ConfirmDanger, "approval": harness.AskMode} {
 		for _, retain := range []bool{true, false} {
@@ -162,8 +162,8 @@ func TestAskedAgainAfterARestart(t *testing.T) {
 	}
 }
 
-// TestTrustIsAnsweredAtOnce: who says something of a project and goes has said it, however
-// slow the worker of dialogs is: nobody else is asked.
+// TestTrustIsAnsweredAtOnce checks that the answer to the trust dialog counts even if the client
+// leaves at once and the dialog worker is slow: no other client is asked.
 func TestTrustIsAnsweredAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".pi"), 0o700))
@@ -192,9 +192,9 @@ func TestTrustIsAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// TestDialogsThatNobodyShows: a client is asked what it has said that it can show. A dialog
-// that nobody who is there can show is over at once, unless the session is retained; those
-// who only view the session are not asked.
+// TestDialogsThatNobodyShows checks that a client is only asked with the dialog methods that it
+// supports. A dialog that no attached client can show ends with the outcome lost, unless the
+// session is retained. Viewers are not asked.
 func TestDialogsThatNobodyShows(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.ConfirmDanger)
@@ -231,7 +231,8 @@ func TestDialogsThatNobodyShows(t *testing.T) {
 	})
 }
 
-// TestRetainedDialogWaits: for somebody who can show it.
+// TestRetainedDialogWaits checks that a dialog in a retained session waits for a client that can
+// show it.
 func TestRetainedDialogWaits(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.ConfirmDanger)
@@ -252,8 +253,8 @@ func TestRetainedDialogWaits(t *testing.T) {
 	})
 }
 
-// TestViewer: a client that has attached as a viewer changes nothing of that session, and may
-// be another one's user.
+// TestViewer checks that a client that is attached as a viewer cannot change the session, while it
+// can use other sessions and attach again as a user.
 func TestViewer(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -277,8 +278,8 @@ func TestViewer(t *testing.T) {
 	})
 }
 
-// TestViewersAreNotAsked: neither when something is asked nor when they come; they can look up
-// what is open, and hear how it ends.
+// TestViewersAreNotAsked checks that viewers receive no dialogs, neither when one opens nor when
+// they attach. They can list open dialogs, and receive their outcome.
 func TestViewersAreNotAsked(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.AskMode, harness.WithTasks)
@@ -294,7 +295,7 @@ func TestViewersAreNotAsked(t *testing.T) {
 		begin := view(modern, "")
 		view(classic, "")
 		a.Say(s, "prompt", "~p~ tool=task rounds=1 each=rounds=1")
-		for n := range 2 { // of the session, and of its child
+		for n := range 2 { // one of the session, one of its child
 			actortest.Settle()
 			asks := a.Events(s, "approval_request")
 			require.Len(t, asks, n+1)
@@ -333,8 +334,8 @@ func TestViewersAreNotAsked(t *testing.T) {
 	})
 }
 
-// TestViewerAloneIsNobody: who only views a session cannot answer what it asks, nor what its
-// children ask.
+// TestViewerAloneIsNobody checks that a session with only a viewer attached counts as unattended,
+// for its own dialogs and those of its children.
 func TestViewerAloneIsNobody(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.AskMode, harness.WithTasks, func(c *actors.Config) { c.Sessions.DenyUnattended = true })
@@ -359,8 +360,8 @@ func TestViewerAloneIsNobody(t *testing.T) {
 	})
 }
 
-// TestUnattendedIsDenied: with --unattended deny nothing waits in a retained session for
-// somebody who may never come; who is there is asked.
+// TestUnattendedIsDenied checks that with --unattended deny a dialog in a retained session is
+// denied if no client is attached, and asked if one is.
 func TestUnattendedIsDenied(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.ConfirmDanger, func(c *actors.Config) { c.Sessions.DenyUnattended = true })

@@ -17,7 +17,7 @@ import (
 	"troupe/store"
 )
 
-// asked begins a run whose call is asked about, and returns the approval.
+// asked starts a run with a call that needs approval, and returns the approval request.
 func asked(b *harness.Client, session string) gjson.Result {
 	b.T.Helper()
 	n := len(b.Events(session, "approval_request"))
@@ -28,8 +28,9 @@ func asked(b *harness.Client, session string) gjson.Result {
 	return list[n]
 }
 
-// TestGrants: what is allowed for a session or for the project is what was shown and no more,
-// can be looked at and taken back, and the project's is kept before the call runs.
+// TestGrants checks that a grant for the session or the project consists of the rules that were
+// shown, and that grants can be listed and revoked. A grant for the project is on disk before the
+// call runs.
 func TestGrants(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.AskMode, func(c *actors.Config) { c.Sessions.AgentDir = "/agent" })
@@ -78,8 +79,9 @@ func TestGrants(t *testing.T) {
 	})
 }
 
-// TestGrantsOfTheDialog: the same by the dialog of a client that does not know approvals, to
-// whom nobody can say that the project's could not be kept: then it is allowed for the session.
+// TestGrantsOfTheDialog checks grants that are given in a dialog by a client without the feature
+// approvals. If a grant for the project cannot be written, it becomes one for the session, because
+// a dialog answer cannot be refused.
 func TestGrantsOfTheDialog(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.AskMode, func(c *actors.Config) { c.Sessions.AgentDir = "/agent" })
@@ -121,8 +123,8 @@ func TestGrantsOfTheDialog(t *testing.T) {
 	})
 }
 
-// TestApprovedWithOtherArguments: a person may put other arguments in the place of the
-// model's; they have to fit.
+// TestApprovedWithOtherArguments checks that an approval may replace the arguments of the call. The
+// new arguments have to match the schema, and are checked against the permissions again.
 func TestApprovedWithOtherArguments(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.AskMode)
@@ -150,7 +152,8 @@ func TestApprovedWithOtherArguments(t *testing.T) {
 	})
 }
 
-// TestApprovalTimeout: what nobody has answered in time does not run, and everybody is told.
+// TestApprovalTimeout checks that a call whose approval has expired does not run, and that all
+// clients receive the outcome.
 func TestApprovalTimeout(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.AskMode, func(c *actors.Config) { c.Sessions.ApprovalTimeout = time.Hour })
@@ -174,8 +177,8 @@ func TestApprovalTimeout(t *testing.T) {
 	})
 }
 
-// TestRelativeDirectories: what a client names relative to the daemon's directory is that directory
-// from the beginning, for whoever names it, and so for what is kept of it.
+// TestRelativeDirectories checks that paths relative to the daemon's directory are made absolute
+// when they are received, so that sessions and grants are found under every spelling.
 func TestRelativeDirectories(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -217,8 +220,9 @@ func TestRelativeDirectories(t *testing.T) {
 	})
 }
 
-// TestApprovalsByChoice: who can show a choice and no approval is asked by a choice, whatever features
-// it has; who can show neither sees that something waits.
+// TestApprovalsByChoice checks that a client that supports the dialog method select but no
+// approvals is asked with a select. A client that supports neither sees in the state that the
+// session waits for a dialog.
 func TestApprovalsByChoice(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.AskMode)

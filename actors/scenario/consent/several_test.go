@@ -13,8 +13,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestDialogIsTakenAwayEverywhere: who attaches is told what is open, who else has
-// answered is told to all, and a second answer is refused.
+// TestDialogIsTakenAwayEverywhere checks that attach returns the open dialogs, that all clients
+// receive the outcome and who has answered, and that a second answer is rejected with dialog_over.
 func TestDialogIsTakenAwayEverywhere(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.ConfirmDanger)
@@ -54,7 +54,7 @@ func TestDialogIsTakenAwayEverywhere(t *testing.T) {
 	})
 }
 
-// TestDialogEndsWithTheRun: an abort takes the dialog away from those who did not ask for it.
+// TestDialogEndsWithTheRun checks that an abort closes the dialog for all clients.
 func TestDialogEndsWithTheRun(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.ConfirmDanger)
@@ -72,8 +72,8 @@ func TestDialogEndsWithTheRun(t *testing.T) {
 	})
 }
 
-// TestApprovalsOfSeveralClients: an approval that is open is shown to who comes later, each
-// in its way; the first answer counts and everybody is told of it.
+// TestApprovalsOfSeveralClients checks that each client that attaches receives an open approval in
+// the form that it supports. The first answer counts, and all clients receive the outcome.
 func TestApprovalsOfSeveralClients(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.AskMode)

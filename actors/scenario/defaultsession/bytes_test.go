@@ -17,7 +17,8 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// namedDefault is a client that has a default session, and says hello; more is what it says there. Without a name it says none, as pi's.
+// namedDefault connects a client with a default session. It sends hello with the members more,
+// unless the client id is empty, as pi's clients do.
 func namedDefault(n *nodetest.Node, client, more string) *nodetest.Node {
 	change := func(c *conn.Config) { c.MultiSession, c.Retain = false, false }
 	if client == "" {
@@ -26,8 +27,8 @@ func namedDefault(n *nodetest.Node, client, more string) *nodetest.Node {
 	return nodetest.NewClient(n, client, more, change)
 }
 
-// TestDefaultBytes (C10): what a client reads of its default session once that is on another node is, byte for byte, what it reads
-// of one on its own, in every dialect.
+// TestDefaultBytes (C10) checks that a client reads the same bytes from its default session whether
+// that is on its own node or was moved to another one, in every dialect.
 func TestDefaultBytes(t *testing.T) {
 	for _, dialect := range []string{"union", "s0", "s1", "s2", "s3", "s4", "pi1"} {
 		t.Run(dialect, func(t *testing.T) {
@@ -37,7 +38,8 @@ func TestDefaultBytes(t *testing.T) {
 					c := namedDefault(nodes[0], "client-one", fmt.Sprintf(`,"dialect":%q,"features":["stateEvents"]`, dialect))
 					c.Run("", "~x~ one")
 					s := c.Call(t, `{"type":"get_state"}`).Get("data.sessionId").Str
-					by := nodetest.NewClient(nodes[1], "client-two", fmt.Sprintf(`,"dialect":%q`, dialect)) // whose rules the session gets there
+					// The session gets the rules of this client on the other node.
+					by := nodetest.NewClient(nodes[1], "client-two", fmt.Sprintf(`,"dialect":%q`, dialect))
 					require.True(t, by.Call(t, `{"type":"attach"`+harness.At(s)+`}`).Get("success").Bool())
 					if moves {
 						v := by.Call(t, `{"type":"move_session","node":"b"`+harness.At(s)+`}`)
@@ -69,7 +71,7 @@ func TestDefaultBytes(t *testing.T) {
 				}
 				begun := time.Now()
 				direct := world(false)
-				time.Sleep(time.Hour - time.Since(begun)) // stamps differ by an hour
+				time.Sleep(time.Hour - time.Since(begun)) // timestamps differ by an hour
 				relayed := world(true)
 				own := regexp.MustCompile(`"(timestamp|[a-zA-Z]*[sS]ince|modified|created|t|duration|ttft)":("[^"]*"|\d+)|"(id|parentId|leafId|entryId)":"[0-9a-f]{8}"|"runId":"[^"]*"|[0-9a-f]{8}-[0-9a-f-]{27}`)
 				for i := range max(len(direct), len(relayed)) {
@@ -83,7 +85,8 @@ func TestDefaultBytes(t *testing.T) {
 	}
 }
 
-// TestDefaultGoesOn: a client works on in its default session and hears of it, wherever that goes, and back.
+// TestDefaultGoesOn checks that a client can use its default session, and receives its events,
+// after the session was moved, lost or drained, and after it has come back.
 func TestDefaultGoesOn(t *testing.T) {
 	for _, happens := range []string{"moved", "moved itself", "moved twice", "moved and back", "stood still", "stood still in a run", "moved and lost in a run", "moved and drained"} {
 		for _, more := range []string{"unnamed", "", `,"dialect":"pi1"`, `,"features":["seq","deltaUpdates"]`} {
@@ -105,7 +108,7 @@ func TestDefaultGoesOn(t *testing.T) {
 						require.True(t, v.Get("success").Bool(), v.Raw)
 						c.Advance(2 * time.Second)
 					}
-					again := func() { // who counts events attaches where it is told to
+					again := func() { // a client with the feature seq attaches again
 						if strings.Contains(more, "seq") {
 							v := c.Call(t, `{"type":"attach"`+harness.At(s)+`}`)
 							require.True(t, v.Get("success").Bool(), v.Raw)
@@ -188,8 +191,9 @@ func TestDefaultGoesOn(t *testing.T) {
 	}
 }
 
-// TestDefaultWhileMoved: what a client says in its default session while that moves to and fro is answered once, and carried out once
-// and in order; what it says again is known on either node.
+// TestDefaultWhileMoved checks that commands to a default session that is moved back and forth are
+// answered once, and executed once and in order. A command that is sent again is recognized on
+// either node.
 func TestDefaultWhileMoved(t *testing.T) {
 	for _, name := range []string{"", "client-one"} {
 		t.Run(name, func(t *testing.T) {
@@ -263,8 +267,8 @@ func TestDefaultWhileMoved(t *testing.T) {
 	}
 }
 
-// TestDefaultOfNobody: what a client asks about its default session while no node can have it is answered from the copy of its own
-// node, without the name of the session.
+// TestDefaultOfNobody checks that queries to a default session that no node can own are answered
+// from the copy of the client's node, without a session id.
 func TestDefaultOfNobody(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b")

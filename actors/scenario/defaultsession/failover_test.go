@@ -19,12 +19,13 @@ import (
 	"troupe/actors/session"
 )
 
-// withDefault is a client as troupe connect has it: with a default session, which it gives no name.
+// withDefault connects a client as troupe connect does: with a default session, which its commands
+// do not name.
 func withDefault(n *nodetest.Node, changes ...func(*conn.Config)) *nodetest.Node {
 	return n.ConnectNode(append([]func(*conn.Config){func(of *conn.Config) { of.MultiSession, of.Drain = false, true }}, changes...)...)
 }
 
-// handle is what other nodes call the default session of a client.
+// handle returns the handle that other nodes use for the default session of a client.
 func handle(n *nodetest.Node) string {
 	n.T.Helper()
 	for _, s := range n.Call(n.T, `{"type":"list_open_sessions"}`).Get("data.sessions").Array() {
@@ -36,8 +37,9 @@ func handle(n *nodetest.Node) string {
 	return ""
 }
 
-// TestDefaultSessionGoesOn: a client that gives its session no name notices nothing when it goes on at another node, or comes back: each
-// command is answered once, and what it reads has no name either.
+// TestDefaultSessionGoesOn checks that a client that does not name its session is not affected when
+// the session moves to another node or back: each command is answered once, and events carry no
+// session id.
 func TestDefaultSessionGoesOn(t *testing.T) {
 	for _, happens := range []string{"moved", "moved in turns", "killed", "drained"} {
 		for _, features := range []string{"", "deltaUpdates,stateEvents,dialogEvents", "seq"} {
@@ -113,7 +115,7 @@ func TestDefaultSessionGoesOn(t *testing.T) {
 					works("~z~ four")
 					is := c.Call(t, `{"type":"get_state"}`).Get("data.sessionId").Str
 					require.NotEqual(t, s, is)
-					changed := c.Events(is, "session_changed") // which is what it says here
+					changed := c.Events(is, "session_changed") // which carries the id on this node
 					require.NotEmpty(t, changed)
 					assert.Equal(t, []string{is, ""}, []string{changed[len(changed)-1].Get("sessionId").Str, changed[len(changed)-1].Get("durableId").Str})
 					for _, line := range c.Lines() {
@@ -135,8 +137,9 @@ func TestDefaultSessionGoesOn(t *testing.T) {
 	}
 }
 
-// TestDefaultSessionComesBack: a client has a session of the cluster as its default session at whichever node it asks, wherever that is
-// open or closed, and hears all that goes on in it; also where its first command is one that cannot be given twice.
+// TestDefaultSessionComesBack checks that a client can have a session of the cluster as its default
+// session through any node, whether that is open or closed, and receives all its events. Its first
+// command may be one that must not be executed twice.
 func TestDefaultSessionComesBack(t *testing.T) {
 	for _, is := range []string{"closed", "open", "open under another's name", "lost", "only there", "only there, lost"} {
 		for _, first := range []string{"get_state", "prompt"} {
@@ -216,8 +219,9 @@ func TestDefaultSessionComesBack(t *testing.T) {
 	}
 }
 
-// TestSessionsOfADirectory: the newest session of a directory, and one by the beginning of its id, are those of the cluster: of a
-// directory in a root those of every node, and of one in none those of this node.
+// TestSessionsOfADirectory checks that the newest session of a directory, and a session by the
+// start of its id, are looked up in the whole cluster if the directory is in a root, and on this
+// node otherwise.
 func TestSessionsOfADirectory(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -252,7 +256,7 @@ func TestSessionsOfADirectory(t *testing.T) {
 			assert.Equal(t, []any{first + ".jsonl", "", true}, []any{filepath.Base(path), elsewhere, ok})
 			path, elsewhere, ok, err = of.Resolve(harness.EmptyDir, plain)
 			require.NoError(t, err)
-			there := outside // it is another project; at the other node it is of no project
+			there := outside // another project; on the other node it belongs to no project
 			if of == a {
 				there = ""
 			}
