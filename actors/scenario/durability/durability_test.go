@@ -14,8 +14,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestNotDurable: what cannot be written is refused, memory is not ahead of the
-// disk, and when the disk recovers the session goes on.
+// TestNotDurable checks that a message that cannot be written is refused, that the state in memory
+// does not contain it, and that the session works again once the disk does.
 func TestNotDurable(t *testing.T) {
 	for _, plan := range []string{
 		"write *.jsonl always ENOSPC", "write *.jsonl always EIO", "write *.jsonl always short=20", "create * always EMFILE",
@@ -45,8 +45,8 @@ func TestNotDurable(t *testing.T) {
 	}
 }
 
-// TestDiskFillsDuringARun: the run ends with an error, every bracket closes,
-// the calls get their results when the disk has room again.
+// TestDiskFillsDuringARun checks that a run on a full disk ends with an error, that all its spans
+// end, and that its calls get their results when the disk has room again.
 func TestDiskFillsDuringARun(t *testing.T) {
 	for n := 1; n <= 14; n++ {
 		for _, how := range []string{fmt.Sprintf("#%d ENOSPC", n), fmt.Sprintf("#%d short=11", n), fmt.Sprintf("#%d+ EIO", n)} {
@@ -72,8 +72,8 @@ func TestDiskFillsDuringARun(t *testing.T) {
 	}
 }
 
-// TestDiskFillsUnderTasks: children and theirs are at work when an entry of somebody cannot be
-// written. What they have cost counts all the same, in the log of each that is above them.
+// TestDiskFillsUnderTasks checks that the usage of children and grandchildren is recorded in the
+// logs of their ancestors even if one entry could not be written.
 func TestDiskFillsUnderTasks(t *testing.T) {
 	for n := 1; n <= 30; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -85,7 +85,8 @@ func TestDiskFillsUnderTasks(t *testing.T) {
 				b.AdvanceApproving(s, time.Hour)
 				b.Disk.Fail("")
 				b.RequireWorking(s, "~a~ again")
-				for path := range b.Disk.Files() { // calls that were cut off get their results when somebody comes back
+				// Interrupted calls get their results when the session is opened again.
+				for path := range b.Disk.Files() {
 					if strings.HasSuffix(path, ".jsonl") {
 						b.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, path))
 					}
@@ -96,8 +97,7 @@ func TestDiskFillsUnderTasks(t *testing.T) {
 	}
 }
 
-// TestCloseOnAFullDisk: a session can be closed although nothing can be
-// written any more.
+// TestCloseOnAFullDisk checks that a session can be closed although nothing can be written.
 func TestCloseOnAFullDisk(t *testing.T) {
 	for _, mode := range []string{"close", "eof", "signal"} {
 		t.Run(mode, func(t *testing.T) {
@@ -124,9 +124,9 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestKilledAnywhere: the process dies before or after each write, and again
-// during the recovery. What was acknowledged is there when a third life opens
-// the file, every call has a result, and the file only grew.
+// TestKilledAnywhere kills the daemon before or after each write, and a second one during recovery.
+// It checks that a third daemon finds everything that was acknowledged, that every call has a
+// result, and that files only grew.
 func TestKilledAnywhere(t *testing.T) {
 	for _, mode := range []string{"kill", "power"} {
 		for n := range 40 {
@@ -143,7 +143,7 @@ func killedAt(t *testing.T, mode string, n int) {
 	for life := range 2 {
 		b := harness.StartWith(t, nil, h, disk, models, harness.ConfirmDanger, harness.SyncWrites)
 		image := make(chan harness.Image, 1)
-		disk.At(n/(1+3*life), func() { // the second life dies sooner: while it recovers
+		disk.At(n/(1+3*life), func() { // the second daemon is killed earlier, during recovery
 			h := b.History.Fork()
 			if mode == "power" {
 				image <- harness.Image{History: h, Disk: b.Disk.PowerCut(uint64(n))}
@@ -176,7 +176,7 @@ func killedAt(t *testing.T, mode string, n int) {
 	b.Judge(actortest.Options{Files: disk.Files()})
 }
 
-// reopen opens the file that an earlier life left, or a new session.
+// reopen opens the file that an earlier daemon left, or a new session.
 func reopen(b *harness.Client, life int) string {
 	b.T.Helper()
 	for path := range b.Disk.Files() {
@@ -184,13 +184,14 @@ func reopen(b *harness.Client, life int) string {
 		if v.Get("success").Bool() {
 			return v.Get("data.sessionId").Str
 		}
-		require.Contains(b.T, v.Raw, "not a valid pi session", "life %d", life) // its header was torn
+		// Its header is incomplete.
+		require.Contains(b.T, v.Raw, "not a valid pi session", "life %d", life)
 	}
 	return b.Open()
 }
 
-// TestInterruptedSaysWhatHadStarted: the record of a killed run tells the calls
-// that may have had effects from those that have not.
+// TestInterruptedSaysWhatHadStarted checks that the record of an interrupted run distinguishes
+// calls that may have had effects from calls that were never started.
 func TestInterruptedSaysWhatHadStarted(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t)
@@ -215,8 +216,8 @@ func TestInterruptedSaysWhatHadStarted(t *testing.T) {
 	})
 }
 
-// TestQueueIsOfferedAgain: steers and follow-ups that were acknowledged wait in
-// the file for the next life.
+// TestQueueIsOfferedAgain checks that acknowledged steering and follow-up messages are still queued
+// when the session is opened after a kill.
 func TestQueueIsOfferedAgain(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t)
@@ -240,8 +241,8 @@ func TestQueueIsOfferedAgain(t *testing.T) {
 	})
 }
 
-// TestOneWriter: a file that is open cannot be opened again; the end of its
-// owner frees it at once.
+// TestOneWriter checks that an open session file cannot be opened a second time, and can be as soon
+// as its session is closed.
 func TestOneWriter(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t)
@@ -261,8 +262,8 @@ func TestOneWriter(t *testing.T) {
 	})
 }
 
-// TestGroupCommit: where an answer stands for an fsync, messages that arrive
-// together share one; each is on disk before its answer.
+// TestGroupCommit checks that messages that arrive together share one fsync in the durability mode
+// sync, and that each is on disk before it is answered.
 func TestGroupCommit(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.SyncWrites)
@@ -288,8 +289,8 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// TestGroupCommit_fails: an fsync that fails refuses every message of the
-// group, and the session goes on.
+// TestGroupCommit_fails checks that a failed fsync refuses the messages of its group, and that the
+// session continues to work.
 func TestGroupCommit_fails(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.SyncWrites)

@@ -12,8 +12,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestKeysOutliveTheSession: a repeated message runs nothing after the session
-// was parked, has crashed, or was killed, whatever its key looks like.
+// TestKeysOutliveTheSession checks that a message with a known idempotency key does not run again
+// after the session was parked, has crashed or was killed, for unusual keys too.
 func TestKeysOutliveTheSession(t *testing.T) {
 	for _, key := range []string{`k`, `#`, `a#b`, `a#`, `#a#b#`, `\"\\`, `\n\u0000`, `😀#`, `\ud800#`} {
 		for _, how := range []string{"park", "crash", "kill"} {

@@ -1,4 +1,5 @@
-// Package durability tests the daemon in fake time: what is on the disk after failed writes, crashes and parking.
+// Package durability tests the daemon in fake time: the files after failed writes, crashes and
+// parking.
 package durability
 
 import (

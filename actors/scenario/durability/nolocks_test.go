@@ -11,8 +11,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestNoLocks: where the file system has no locks, sessions are written without
-// a lease, and stderr says so once.
+// TestNoLocks checks that sessions work on a file system without locks, and that this is logged
+// once.
 func TestNoLocks(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.ParkSoon)

@@ -17,8 +17,8 @@ import (
 	"troupe/store/storetest"
 )
 
-// TestParkingGivesBack: sessions that are opened together give memory back once, sessions
-// that fall asleep together do, and the next time again.
+// TestParkingGivesBack checks that memory is returned to the system once after several sessions
+// were opened together, and once each time that several are parked together.
 func TestParkingGivesBack(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		var given atomic.Int32
@@ -51,9 +51,9 @@ func TestParkingGivesBack(t *testing.T) {
 	})
 }
 
-// TestParkedKeepsItsFile: nobody else can have the file of a parked session, it is
-// not opened again for a command, and what another program, that asks for no lock,
-// has written to it meanwhile is there afterwards.
+// TestParkedKeepsItsFile checks that a parked session keeps the lock of its file, and that its file
+// is not opened again to answer a command. Lines that a program without the lock has appended are
+// read.
 func TestParkedKeepsItsFile(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.ParkSoon)
@@ -75,9 +75,8 @@ func TestParkedKeepsItsFile(t *testing.T) {
 	})
 }
 
-// TestParkedFileGone: a session that is parked does not wake up as another one.
-// While its file is gone, whatever it is told fails and nothing is written; when
-// the file is back, so is the session.
+// TestParkedFileGone checks that commands to a parked session fail while its file is missing or has
+// other content, and that nothing is written. Once the file is back, the session works.
 func TestParkedFileGone(t *testing.T) {
 	for name, meddle := range map[string]func(t *testing.T, disk *storetest.Mem, path string) (undo func()){
 		"removed": func(t *testing.T, disk *storetest.Mem, path string) func() {
@@ -123,8 +122,8 @@ func TestParkedFileGone(t *testing.T) {
 	}
 }
 
-// TestParkedCannotWake: what keeps a parked session from its file for a while
-// costs the commands of that while, not the session.
+// TestParkedCannotWake checks that a temporary error when a parked session opens its file fails the
+// current commands only.
 func TestParkedCannotWake(t *testing.T) {
 	for plan, want := range map[string]string{
 		"lock": "session_in_use", "append * always EMFILE": "io_error", "read * always EIO": "io_error", "stat * #2 EIO": "io_error",
@@ -133,7 +132,7 @@ func TestParkedCannotWake(t *testing.T) {
 			harness.Bubble(t, func(t *testing.T) {
 				b := harness.Start(t, harness.ParkSoon)
 				s, path := b.OpenParked()
-				harness.ReplaceFile(t, b.Disk.Mem(), path) // else nobody looks
+				harness.ReplaceFile(t, b.Disk.Mem(), path) // otherwise the file is not opened again
 				free := func() { b.Disk.Fail("") }
 				if plan == "lock" {
 					other, err := b.Disk.FS().OpenAppend(path)
@@ -158,7 +157,7 @@ func TestParkedCannotWake(t *testing.T) {
 	}
 }
 
-// TestParkedCloses: a session that cannot be woken up can be closed.
+// TestParkedCloses checks that a session that cannot be resumed from parking can be closed.
 func TestParkedCloses(t *testing.T) {
 	for _, how := range []string{"close", "end"} {
 		t.Run(how, func(t *testing.T) {
@@ -178,8 +177,8 @@ func TestParkedCloses(t *testing.T) {
 	}
 }
 
-// TestCrashWithoutFile: a session that crashes during a run and cannot open its
-// file again ends the run for its clients, and goes on when it can.
+// TestCrashWithoutFile checks that a session that crashes during a run and cannot open its file
+// again ends the run for its clients, and works again once the file can be opened.
 func TestCrashWithoutFile(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.Faults(`Panic s1 StreamParts 2`))
@@ -199,9 +198,8 @@ func TestCrashWithoutFile(t *testing.T) {
 	})
 }
 
-// TestFileChanged: a session whose file was written over hears of it with the
-// next thing that is written or read, and then goes on with what the file says,
-// as if it had been opened again.
+// TestFileChanged checks that a session whose file was overwritten notices it with the next command
+// that reads or writes. That command fails, and the session continues with the content of the file.
 func TestFileChanged(t *testing.T) {
 	for _, first := range []string{`"prompt","message":"~a~ refused"`, `"get_messages"`, `"export_html","outputPath":"/dev/null"`} {
 		for name, change := range map[string]func(lines []string) []string{
@@ -238,9 +236,9 @@ func TestFileChanged(t *testing.T) {
 	}
 }
 
-// TestFileReplaced: another file has taken the place of the session's, as sed -i
-// and editors do it. The first message is refused, and from then on the session
-// is what the new file says; so it is if a run was under way.
+// TestFileReplaced checks that a session notices that its file was replaced by another one, as sed
+// -i and editors do it. The first message is refused, or the active run ends. Then the session
+// continues with the content of the new file.
 func TestFileReplaced(t *testing.T) {
 	for _, running := range []bool{false, true} {
 		t.Run(fmt.Sprint("running ", running), func(t *testing.T) {
@@ -264,7 +262,7 @@ func TestFileReplaced(t *testing.T) {
 				require.NoError(t, b.Disk.Mem().Rename(path+".new", path))
 				b.Advance(time.Minute)
 				v := b.Call(t, `{"type":"prompt","message":"~a~ refused"`+harness.At(s)+`}`)
-				if !running { // else the run was
+				if !running { // otherwise the write of the run has failed already
 					assert.Equal(t, "not_durable", harness.Code(v), v.Raw)
 				}
 				b.Advance(time.Minute)

@@ -17,7 +17,7 @@ import (
 	"troupe/tools"
 )
 
-// editor stands for a tool that changes a file, and counts.
+// editor is a tool that counts its runs and declares how it uses files.
 type editor struct {
 	name  string
 	files protocol.FileUse
@@ -33,7 +33,7 @@ func (e editor) Run(context.Context, tools.Call) (protocol.ToolResult, error) {
 	return protocol.ToolResult{Content: protocol.TextContent("changed")}, nil
 }
 
-// withEditor gives the daemon such a tool.
+// withEditor is an option: the daemon has only the tool editor.
 func withEditor(name string, files protocol.FileUse, ran *atomic.Int32) func(*actors.Config) {
 	return func(c *actors.Config) {
 		c.Sessions.Tools = tools.New(editor{name, files, ran})
@@ -41,8 +41,8 @@ func withEditor(name string, files protocol.FileUse, ran *atomic.Int32) func(*ac
 	}
 }
 
-// TestLookFirst: edit and write begin 10 ms after the record that announces them
-// was written, and not at all if the run is aborted before.
+// TestLookFirst checks that edit and write start 10 ms after the event that announces them was
+// written to the client, and do not start if the run is aborted before.
 func TestLookFirst(t *testing.T) {
 	for name, play := range map[string]func(t *testing.T, b *harness.Client, ran *atomic.Int32){
 		"a quick client": func(t *testing.T, b *harness.Client, ran *atomic.Int32) {

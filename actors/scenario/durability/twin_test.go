@@ -11,7 +11,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestTwinOfSamples: the two agree on sessions that pi and others have written.
+// TestTwinOfSamples checks that the store and its model read the same state from session files that
+// pi and other programs have written.
 func TestTwinOfSamples(t *testing.T) {
 	samples, err := filepath.Glob("../../../store/testdata/*.jsonl")
 	require.NoError(t, err)

@@ -14,9 +14,8 @@ import (
 	"troupe/protocol"
 )
 
-// TestSetBeforeTheFirstMessage: what a client has set and was told of is there
-// in the next life, although nothing was said yet; and who sets nothing leaves
-// no file.
+// TestSetBeforeTheFirstMessage checks that a setting that was acknowledged before the first message
+// survives a restart, and that a session without settings and messages leaves no file.
 func TestSetBeforeTheFirstMessage(t *testing.T) {
 	commands := map[string]string{
 		"name":  `"set_session_name","name":"early"`,
@@ -78,14 +77,14 @@ func TestSetBeforeTheFirstMessage(t *testing.T) {
 	}
 }
 
-// settings is what can be set before the first message.
+// settings returns the settings that can be changed before the first message.
 func settings(b *harness.Client, s string) string {
 	b.T.Helper()
 	state := b.Call(b.T, `{"type":"get_state"`+harness.At(s)+`}`).Get("data")
 	return fmt.Sprint(state.Get("sessionName").Raw, state.Get("model.id").Raw, state.Get("thinkingLevel").Raw)
 }
 
-// TestChosenAgain: to choose the model that is chosen leaves no file.
+// TestChosenAgain checks that selecting the model that is already selected leaves no file.
 func TestChosenAgain(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t)

@@ -24,9 +24,9 @@ import (
 
 var extensionSeeds = flag.Int("extensions.seeds", 60, "histories of extensions that die")
 
-// TestChaosOfExtensions plays histories with extensions that listen to everything,
-// answer late and die at any moment: every command is answered once, every run ends,
-// and no call runs that the gate has not let pass.
+// TestChaosOfExtensions runs random clients with extensions that listen to everything, answer late
+// and die at any moment. It checks that every command is answered once, that every run ends, and
+// that no call runs that the extensions did not allow.
 func TestChaosOfExtensions(t *testing.T) {
 	for seed := range *extensionSeeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -72,7 +72,7 @@ func playExtensions(t *testing.T, seed uint64) {
 			b.Say(s, "prompt", fmt.Sprintf("/xc ~%s~%d", s, step))
 		case 7:
 			b.Send(`{"type":"new_session"` + harness.At(s) + `}`)
-		case 8: // whatever dialogs there are
+		case 8: // any open dialogs
 			for range 1 + rng.IntN(3) {
 				dialogs++
 				b.Line(fmt.Sprintf(`{"type":"extension_ui_response","id":"ext_%d","confirmed":%t%s}`, dialogs, rng.IntN(3) > 0, harness.At(s)))
@@ -101,7 +101,8 @@ func playExtensions(t *testing.T, seed uint64) {
 	b.Judge(actortest.Options{Files: b.Disk.Files(), Free: true, Extended: true})
 }
 
-// TestCommandsOfACrashedSession: whoever waits for the end of a command does not wait for ever.
+// TestCommandsOfACrashedSession checks that clients receive the end of an extension command if the
+// session has crashed.
 func TestCommandsOfACrashedSession(t *testing.T) {
 	found := filepath.Join(t.TempDir(), "x.ts")
 	require.NoError(t, os.WriteFile(found, nil, 0o600))
@@ -120,8 +121,8 @@ func TestCommandsOfACrashedSession(t *testing.T) {
 	})
 }
 
-// TestReloadKeepsTheOrder: what waits for extensions that are loaded again is answered in
-// the order in which it was sent, whether or not an answer stands for an fsync.
+// TestReloadKeepsTheOrder checks that commands that wait for reload_resources are answered in the
+// order in which they were sent, with and without an fsync per answer.
 func TestReloadKeepsTheOrder(t *testing.T) {
 	for _, name := range []string{"process", "sync"} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +155,8 @@ func TestReloadKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// TestHeldOnce: what waits while resources are read again acts once, be there extensions or not.
+// TestHeldOnce checks that commands that wait for reload_resources are executed once, with and
+// without extensions.
 func TestHeldOnce(t *testing.T) {
 	found := filepath.Join(t.TempDir(), "x.ts")
 	require.NoError(t, os.WriteFile(found, nil, 0o600))
@@ -202,9 +204,9 @@ func TestHeldOnce(t *testing.T) {
 
 func waitingFor(state gjson.Result) []gjson.Result { return state.Get("waitingFor").Array() }
 
-// TestParkedWithExtensions: a session with extensions is parked like any other. They stay,
-// and what they do of themselves wakes it; only where its file has become another one they
-// begin anew.
+// TestParkedWithExtensions checks that a session with extensions is parked, and that its extensions
+// keep running and wake it by their actions. They are restarted only if the session's file was
+// replaced.
 func TestParkedWithExtensions(t *testing.T) {
 	found := filepath.Join(t.TempDir(), "x.ts")
 	require.NoError(t, os.WriteFile(found, nil, 0o600))
@@ -236,9 +238,9 @@ func TestParkedWithExtensions(t *testing.T) {
 	})
 }
 
-// TestDialogAboutASwitch: while a person is asked whether a session may be left, what only
-// looks is answered, an abort stops the run and withdraws the question, and what is meant
-// for the other session waits for the answer.
+// TestDialogAboutASwitch checks the commands that are sent while an extension asks whether the
+// session may be left: queries are answered, an abort stops the run and closes the dialog, and
+// other commands wait for the answer and apply to the new session.
 func TestDialogAboutASwitch(t *testing.T) {
 	found := filepath.Join(t.TempDir(), "x.ts")
 	require.NoError(t, os.WriteFile(found, nil, 0o600))
@@ -287,8 +289,7 @@ func TestDialogAboutASwitch(t *testing.T) {
 		require.Equal(t, "n", state.Get("sessionName").Str)
 		require.NotEqual(t, same, state.Get("sessionFile").Str)
 
-		// What handlers of the session that was left have asked behind that is nobody's to answer,
-		// nor what they asked before and the session hears only now.
+		// A dialog request of the session that was left is not shown, even if it arrives only now.
 		b.Watch.SendToParent(t, "/extensions/1", extension.UI{Op: 1, Request: protocol.ExtensionUIRequest{Method: "confirm", Title: new("Late?")}})
 		actortest.Settle()
 		require.Empty(t, dialogs())
@@ -302,8 +303,8 @@ func TestDialogAboutASwitch(t *testing.T) {
 	})
 }
 
-// TestDialogsAgainAndAgain: who asks again at once where nobody is there does not keep a
-// processor busy.
+// TestDialogsAgainAndAgain checks that an extension that repeats a dialog in a session without
+// clients is slowed down.
 func TestDialogsAgainAndAgain(t *testing.T) {
 	found := filepath.Join(t.TempDir(), "x.ts")
 	require.NoError(t, os.WriteFile(found, nil, 0o600))
