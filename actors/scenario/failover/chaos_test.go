@@ -21,9 +21,10 @@ import (
 
 var nodeSeeds = flag.Int("nodes.seeds", 12, "how many histories TestNodes plays")
 
-// TestNodes has three nodes lose, cut off and begin again, with an engine that fails, while a client says
-// things to one session through whichever node will have it, and repeats what was not answered.
-// Whatever was acknowledged is in the log, once (C2, C3), and the copy of the owner is its log (C12).
+// TestNodes loses, cuts off and restarts three nodes at random, on an engine that fails, while a
+// client sends prompts to one session through any node and repeats those without an answer. It
+// checks that every acknowledged prompt is in the log exactly once (C2, C3), and that the owner's
+// copy equals the log (C12).
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(*nodeSeeds) {
@@ -36,7 +37,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// cloud is a cluster and its client.
+// cloud is a cluster with one client.
 type cloud struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -47,7 +48,7 @@ type cloud struct {
 	id     string
 }
 
-// begin starts a life of a node.
+// begin starts a node on a disk.
 func (c *cloud) begin(at int, disk *actortest.Disk) {
 	c.lives++
 	n := nodetest.StartOn(c.t, c.engine, c.h, fmt.Sprint("n", at), fmt.Sprint("life", c.lives), disk)
@@ -106,12 +107,12 @@ func (c *cloud) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// fault does something to a node, now and then.
+// fault causes a random fault on a random node, or none.
 func (c *cloud) fault() {
 	at := c.rng.IntN(len(c.nodes))
 	n := c.nodes[at]
 	switch c.rng.IntN(6) {
-	case 0: // it is killed, and begins again
+	case 0: // it is killed and restarted
 		n.Lose()
 		if c.rng.IntN(2) == 0 {
 			c.pass(time.Duration(c.rng.IntN(3000)) * time.Millisecond)
@@ -120,13 +121,14 @@ func (c *cloud) fault() {
 	case 1:
 		n.Engine.Cut(clustertest.Gone)
 		time.AfterFunc(time.Duration(c.rng.IntN(6000))*time.Millisecond, func() { n.Engine.Cut(clustertest.Whole) })
-	case 2: // what it sends arrives, and it hears nothing
+	case 2: // its requests arrive, and it receives no answers
 		n.Engine.Cut(clustertest.Deaf)
 		time.AfterFunc(time.Duration(c.rng.IntN(6000))*time.Millisecond, func() { n.Engine.Cut(clustertest.Whole) })
 	}
 }
 
-// say says something under an id, through one node or another, until it is answered.
+// say sends a prompt under an id through random nodes until it is answered with success. It reports
+// whether it was.
 func (c *cloud) say(id, text string, tries int) bool {
 	for range tries {
 		n := c.nodes[c.rng.IntN(len(c.nodes))]
@@ -143,7 +145,7 @@ func (c *cloud) say(id, text string, tries int) bool {
 	return false
 }
 
-// ask waits a while for an answer; nothing if there is none.
+// ask waits up to three seconds for an answer, and returns an empty result if there is none.
 func (c *cloud) ask(n *nodetest.Node, id string) (v gjson.Result) {
 	before := len(n.Lines())
 	for range 150 {

@@ -14,7 +14,7 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// chosen is what clients have said of a session, as they are told: how they opened it, and since.
+// chosen returns everything that clients have chosen for a session, when they opened it or later.
 func chosen(n *nodetest.Node, id string) string {
 	n.T.Helper()
 	state := n.Call(n.T, `{"type":"get_state"`+harness.At(id)+`}`).Get("data")
@@ -27,7 +27,7 @@ func chosen(n *nodetest.Node, id string) string {
 	return strings.Join(append(said, "grants "+grants), "\n")
 }
 
-// choose opens a session in another way than usual, and changes all that can be changed of it.
+// choose opens a session with non-default options, and changes every setting that can be changed.
 func choose(n *nodetest.Node) (id string) {
 	n.T.Helper()
 	v := n.Call(n.T, `{"type":"open_session","permissionMode":"ask","sandbox":"workspace","sandboxNetwork":"off","tools":["note","danger"],"systemPrompt":"You are X.","settings":{"todo":{"reminders":false},"httpProxy":"http://me:secret@proxy"}}`)
@@ -43,8 +43,9 @@ func choose(n *nodetest.Node) (id string) {
 	return id
 }
 
-// TestChoicesOverNodes: what a session was opened with, and what clients have chosen since, is so wherever it goes on, whichever way it
-// comes there; and not any more when it was closed, as in one process. Nothing that is a node's own is in its log.
+// TestChoicesOverNodes checks that the options and settings that clients have chosen for a session
+// are kept when it is lost, moved or parked and opened on another node. Values that belong to a
+// node or are secret are not written to its log.
 func TestChoicesOverNodes(t *testing.T) {
 	for how, leave := range map[string]func(t *testing.T, a *nodetest.Node, id string){
 		"lost": func(_ *testing.T, a *nodetest.Node, _ string) { a.Lose() },
@@ -88,7 +89,8 @@ func TestChoicesOverNodes(t *testing.T) {
 	}
 }
 
-// TestChoicesEnd: a session that was closed has none, live or parked.
+// TestChoicesEnd checks that a session that was closed, live or parked, has the default settings
+// when it is opened again.
 func TestChoicesEnd(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		usual := a.Open()
@@ -106,7 +108,8 @@ func TestChoicesEnd(t *testing.T) {
 	}, func(c *actors.Config) { c.Sessions.ParkAfter = time.Minute })
 }
 
-// TestChoiceIsKept: a choice that the log cannot have is not made, and the client is told.
+// TestChoiceIsKept checks that a setting that cannot be written to the log is refused and not
+// changed.
 func TestChoiceIsKept(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		id := choose(a)
@@ -127,8 +130,8 @@ func TestChoiceIsKept(t *testing.T) {
 	})
 }
 
-// TestLimitsOverNodes: limits that a client has set in the place of the daemon's are so on the next node, whether they are higher, or
-// there are none.
+// TestLimitsOverNodes checks that limits that a client has set, higher than the daemon's or none,
+// are kept on the next node until the session is closed.
 func TestLimitsOverNodes(t *testing.T) {
 	for name, limits := range map[string]string{"higher": `{"maxTotalTokens":5000000,"maxToolCalls":50}`, "none": `{"maxTotalTokens":null,"maxToolCalls":null}`} {
 		t.Run(name, func(t *testing.T) {

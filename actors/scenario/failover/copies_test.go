@@ -16,8 +16,8 @@ import (
 	"troupe/actors/session"
 )
 
-// TestKept: what a session says is in the cluster before anybody is told; what it is called is
-// its id; when it ends it is released, and another node has it at once, with all that was said.
+// TestKept checks that a session's lines are in the cluster, and that its handle is its id. A
+// session that is closed is released, and another node can open it at once with all its messages.
 func TestKept(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		id := a.Open()
@@ -35,13 +35,13 @@ func TestKept(t *testing.T) {
 		assert.EqualValues(t, 4, b.Call(t, `{"type":"get_state"`+harness.At(id)+`}`).Get("data.messageCount").Int())
 		b.CheckCopy(id)
 		b.Call(t, fmt.Sprintf(`{"type":"close_session","sessionId":%q}`, id))
-		a.Take(id) // behind its mark
+		a.Take(id) // resumes from the mark of its copy
 		a.CheckCopy(id)
 	})
 }
 
-// TestParkedIsReleased: a parked session is nobody's. The next command has it again, or, if another
-// node has it meanwhile, says so.
+// TestParkedIsReleased checks that a parked session has no owner. The next command claims it again,
+// or is answered with not_here if another node owns it.
 func TestParkedIsReleased(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		id := a.Open()
@@ -60,8 +60,8 @@ func TestParkedIsReleased(t *testing.T) {
 	}, func(c *actors.Config) { c.Sessions.ParkAfter = time.Minute })
 }
 
-// TestCopyOfAnotherHistory: a file under the right name that is not the copy is set aside (D5), and
-// what is behind the mark of one that is was never there.
+// TestCopyOfAnotherHistory checks that a file that is not a copy of the session's log is set aside
+// (D5), and that lines after the mark of a copy are discarded.
 func TestCopyOfAnotherHistory(t *testing.T) {
 	nodetest.One(t, func(t *testing.T, a *nodetest.Node) {
 		id := a.Open()
@@ -84,8 +84,8 @@ func TestCopyOfAnotherHistory(t *testing.T) {
 	})
 }
 
-// TestCopiesAreBounded: copies of sessions that are open stay, of the others those that were used last. A
-// session without one is read as a whole.
+// TestCopiesAreBounded checks that the copies of open sessions are kept, and of the others those
+// that were used last. A session without a copy is loaded from the log.
 func TestCopiesAreBounded(t *testing.T) {
 	var cl *session.Cluster
 	nodetest.One(t, func(t *testing.T, a *nodetest.Node) {
@@ -123,7 +123,7 @@ func TestCopiesAreBounded(t *testing.T) {
 	}, func(c *actors.Config) { cl = c.Sessions.Cluster })
 }
 
-// TestReadNeedsLease: who cannot know whether a session is still its own shows nothing of it (C8).
+// TestReadNeedsLease (C8) checks that an owner that cannot renew its lease does not answer queries.
 func TestReadNeedsLease(t *testing.T) {
 	nodetest.One(t, func(t *testing.T, a *nodetest.Node) {
 		id := a.Open()
@@ -138,8 +138,8 @@ func TestReadNeedsLease(t *testing.T) {
 	})
 }
 
-// TestExportOnClose: a session that is closed is where pi looks for it, with all of it, again when
-// it has gone on, and not over a file that has.
+// TestExportOnClose checks that a session is exported as a file for pi when it is closed, and again
+// after it was continued. An export that another program has changed is not overwritten.
 func TestExportOnClose(t *testing.T) {
 	nodetest.One(t, func(t *testing.T, n *nodetest.Node) {
 		handle := n.Open()
@@ -160,7 +160,7 @@ func TestExportOnClose(t *testing.T) {
 			return list
 		}
 		closeIt(handle)
-		closeIt(n.Open()) // nothing was said in it
+		closeIt(n.Open()) // without messages
 		require.Len(t, exports(), 1)
 		parts, err := n.Disk.FS().ReadDir("/exports")
 		require.NoError(t, err)

@@ -20,8 +20,9 @@ import (
 	"troupe/actors/session"
 )
 
-// TestBadLogs: a log that is damaged, or that only a newer version reads, is no session here, and not another one; nothing is claimed
-// for good by who has tried. Where its engine has it whole again, it is there.
+// TestBadLogs checks that a session whose log is damaged, or was written by a newer version, cannot
+// be opened, and that failed attempts leave no claim. It can be opened once the engine has the
+// whole log again.
 func TestBadLogs(t *testing.T) {
 	nodetest.One(t, func(t *testing.T, a *nodetest.Node) {
 		id := a.Open()
@@ -60,9 +61,9 @@ func TestBadLogs(t *testing.T) {
 	})
 }
 
-// TestDamagedIsRead: of a session whose log is damaged what is good of it can be read, here and through another node, as often as one
-// likes, and anything else is refused. Nothing is left over by that, and where its engine has the log whole again it goes on with
-// all of it.
+// TestDamagedIsRead checks that the intact part of a damaged log can be read through any node and
+// any number of times, and that other commands are refused. This leaves no files. Once the engine
+// has the whole log, the session can be used again.
 func TestDamagedIsRead(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, engine, nodes := nodetest.Cluster(t, "a", "b")
@@ -149,8 +150,10 @@ func TestDamagedIsRead(t *testing.T) {
 	})
 }
 
-// TestLogWithoutItsEnd (C12): a log that has lost its end is damaged, and no shorter session, also at a node that has no copy of it: the
-// index says how far it went. What is left can be read; where its engine has all of it again it goes on.
+// TestLogWithoutItsEnd (C12) checks that a log that has lost its last records counts as damaged,
+// also on a node without a copy, because the index has the number of the last record. The rest can
+// be exported and opened as another session, and the session can be used again once the log is
+// whole.
 func TestLogWithoutItsEnd(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		id := a.Open()
@@ -186,7 +189,7 @@ func TestLogWithoutItsEnd(t *testing.T) {
 		a.Lose()
 		b.Advance(3 * time.Second)
 		damaged(b)
-		b.Engine.Damage(cluster.SessionID(id), cut) // what is left is another session, for who wants that
+		b.Engine.Damage(cluster.SessionID(id), cut) // the rest can become another session
 		require.NoError(t, session.Export(t.Context(), b.Engine, b.Disk.FS(), id, nodetest.CopiesDir+"/export"))
 		left := strings.Replace(string(b.Disk.Mem().ReadFile(nodetest.CopiesDir+"/export")), id, "another-one", 1)
 		require.NoError(t, b.Disk.Mem().MkdirAll("/sessions"))
@@ -201,8 +204,9 @@ func TestLogWithoutItsEnd(t *testing.T) {
 	})
 }
 
-// TestLogWithoutItsEndAfterAKill: the copy of a node that was killed has no mark of what was acknowledged last, and tells all the same that the
-// log has lost it: that is no shorter session there, the copy stays what it is, and what was said can be read.
+// TestLogWithoutItsEndAfterAKill checks that a node that was killed recognizes that the log has
+// lost its last records, although the mark of its copy is older. The copy is not changed, and works
+// once the log is whole again.
 func TestLogWithoutItsEndAfterAKill(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		engine, h, disk := clustertest.New(1, 0), &actortest.History{}, actortest.NewDisk()
@@ -235,9 +239,10 @@ func TestLogWithoutItsEndAfterAKill(t *testing.T) {
 	})
 }
 
-// TestParkedIsDamaged: a session that rests, and whose log is found damaged when somebody asks for it, stays: what is good of it can be
-// read, and it goes on once its log is whole, or is one that this node can read. A command that was refused meanwhile acts when it comes again
-// under its id, once.
+// TestParkedIsDamaged checks that a parked session whose log is found damaged stays open: the
+// intact part can be read, and the session can be used again once the log is whole and of a
+// readable version. A command that was refused in between is executed once when it is sent again
+// under its id.
 func TestParkedIsDamaged(t *testing.T) {
 	nodetest.One(t, func(t *testing.T, a *nodetest.Node) {
 		a.Identify("client-me")
@@ -286,8 +291,9 @@ func TestParkedIsDamaged(t *testing.T) {
 	}, func(c *actors.Config) { c.Sessions.ParkAfter = time.Minute })
 }
 
-// TestNewerSession (C16, U1): a session that a newer version has written, and one whose node speaks another wire, are left alone, and
-// who asks for them is told at once that it is the version.
+// TestNewerSession (C16, U1) checks that a session written by a newer version, or owned by a node
+// with another wire version, is not claimed, and that commands are answered with upgrade_needed at
+// once.
 func TestNewerSession(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, engine, nodes := nodetest.Cluster(t, "a", "b")
@@ -324,7 +330,7 @@ func TestNewerSession(t *testing.T) {
 	})
 }
 
-// length is how many records the engine has of a session.
+// length returns the number of records that the engine has for a session.
 func length(n *nodetest.Node, id string) (records int) {
 	n.Engine.Damage(cluster.SessionID(id), func(r []cluster.Record) []cluster.Record {
 		records = len(r)

@@ -20,7 +20,7 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// questions are the ids by which a client is asked something in a session, each once.
+// questions returns the distinct ids of the events of a type in a session, in order.
 func questions(n *nodetest.Node, session, event string) (ids []string) {
 	for _, e := range n.Events(session, event) {
 		if id := e.Get("id").Str; !slices.Contains(ids, id) {
@@ -30,7 +30,7 @@ func questions(n *nodetest.Node, session, event string) (ids []string) {
 	return ids
 }
 
-// gated gives a session an extension that asks about every call.
+// gated returns an option: sessions have an extension that asks about every call.
 func gated(t *testing.T) func(*actors.Config) {
 	found := filepath.Join(t.TempDir(), "x.ts")
 	require.NoError(t, os.WriteFile(found, nil, 0o600))
@@ -39,14 +39,14 @@ func gated(t *testing.T) func(*actors.Config) {
 	}
 }
 
-// TestQuestionsOverNodes: what is asked where a session goes on never has the id of what was asked before: an answer that comes too
-// late must not be one to another question.
+// TestQuestionsOverNodes checks that a dialog on the next owner never has the id of an earlier
+// dialog, so that a late answer cannot be taken for the answer to another dialog.
 func TestQuestionsOverNodes(t *testing.T) {
 	const hostTool = "host_tool_call"
 	gate := gated(t)
 	for _, by := range []struct {
 		name, tool, event string
-		open, again       bool // when the node is lost; and what was open is asked again, under its id
+		open, again       bool // open when the node is lost; asked again under its id
 		change            func(*actors.Config)
 	}{
 		{"extension", "danger", "extension_ui_request", true, false, gate},
@@ -104,8 +104,8 @@ func TestQuestionsOverNodes(t *testing.T) {
 	}
 }
 
-// takenOver has a session of b go on at a: b is lost, or is fenced, which it finds when a has the session already. The nodes that
-// are left then are to be ended with what is returned.
+// takenOver makes node a take over a session of node b: either b is lost, or it is cut off from the
+// engine until a owns the session. The returned function ends the nodes that remain.
 func takenOver(w *nodetest.Network, a, b *nodetest.Node, session, how string) (end func()) {
 	if how == "lost" {
 		w.Lose("b")
@@ -123,8 +123,9 @@ func takenOver(w *nodetest.Network, a, b *nodetest.Node, session, how string) (e
 	}
 }
 
-// TestDialogEndsWithItsNode: whoever was shown a dialog of an extension is told that it is over when the node that has asked is lost or
-// drained, or finds that another one has the session, and that the command is that has asked. Who answers it then is told so.
+// TestDialogEndsWithItsNode checks that an open dialog of an extension, and the command that opened
+// it, end for all clients when the owner is lost, drained or fenced. A later answer is rejected
+// with dialog_over.
 func TestDialogEndsWithItsNode(t *testing.T) {
 	gate := gated(t)
 	for _, how := range []string{"lost", "drained", "fenced"} {
@@ -181,8 +182,8 @@ func TestDialogEndsWithItsNode(t *testing.T) {
 	}
 }
 
-// TestApprovalEndsWithItsNode: where runs do not go on elsewhere nothing is asked again, and whoever was shown what the session itself has
-// asked about a call is told that it is over.
+// TestApprovalEndsWithItsNode checks that an open approval ends for all clients when its owner is
+// lost or fenced, in a cluster that does not resume runs. It is not asked again.
 func TestApprovalEndsWithItsNode(t *testing.T) {
 	for _, how := range []string{"lost", "fenced"} {
 		for _, by := range [][3]string{{"approvals", "approval_request", "approval_resolved"}, {"dialogEvents", "extension_ui_request", "dialog_resolved"}} {
@@ -226,8 +227,9 @@ func TestApprovalEndsWithItsNode(t *testing.T) {
 	}
 }
 
-// TestAnswersBehindAMove: what a client answers to a question is acknowledged once, if it wants that, also if it comes to a node that gives
-// the session up at that moment, or is lost; those to calls of host tools never are.
+// TestAnswersBehindAMove checks that an answer to a dialog is acknowledged once to a client that
+// asks for it, also if it arrives while the session is moved or its node is lost. Results of host
+// tools are never acknowledged.
 func TestAnswersBehindAMove(t *testing.T) {
 	answers := []string{
 		`"type":"extension_ui_response","confirmed":true,"id":%q`, `"type":"approval_response","approvalId":"none","optionId":"once","id":%q`,
@@ -288,8 +290,8 @@ func TestAnswersBehindAMove(t *testing.T) {
 	}
 }
 
-// TestMoveWaitsForExtensions: a session in which a command of an extension runs, or asks, does not rest: it is not moved before that has
-// ended, and whoever answers is heard.
+// TestMoveWaitsForExtensions checks that a session with a running command of an extension is not
+// moved before the command has ended, and that its dialog can be answered meanwhile.
 func TestMoveWaitsForExtensions(t *testing.T) {
 	gate := gated(t)
 	for _, from := range []int{0, 1} {
@@ -330,8 +332,8 @@ func TestMoveWaitsForExtensions(t *testing.T) {
 	}
 }
 
-// TestApprovalOfBothOwners: of a dialog that is open at the owner of before and at the next one only what the next one is
-// answered counts.
+// TestApprovalOfBothOwners checks that an answer counts only at the new owner, if a dialog is open
+// at both the previous and the new one.
 func TestApprovalOfBothOwners(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		id := a.Open()
@@ -342,7 +344,7 @@ func TestApprovalOfBothOwners(t *testing.T) {
 		a.Engine.Cut(clustertest.Gone)
 		b.Take(id)
 		b.Advance(time.Second)
-		ran := func() (times int) { // wherever: what it does is done before anybody can be told
+		ran := func() (times int) { // on any node: a call is recorded before an event reports it
 			for _, r := range a.History.Records() {
 				if r.Kind == actortest.Ran {
 					times++
@@ -368,8 +370,8 @@ func TestApprovalOfBothOwners(t *testing.T) {
 	}, harness.ConfirmDanger)
 }
 
-// TestAnsweredWhileNodeIsLost: what a person answers to a dialog whose node is lost counts where it is asked again: the
-// answer waits for that.
+// TestAnsweredWhileNodeIsLost checks that an answer to a dialog of a lost node is kept until the
+// new owner asks again, and counts there.
 func TestAnsweredWhileNodeIsLost(t *testing.T) {
 	for _, next := range []string{"a", "c"} {
 		for _, features := range []string{`["approvals","deltaUpdates"]`, `["uiAck","deltaUpdates"]`} {

@@ -22,8 +22,8 @@ import (
 	"troupe/protocol"
 )
 
-// TestDirectoryGone: a session whose directory was removed works on where it is, and is not moved, for no other node could open it. When
-// its node is lost it cannot be had, and what it has said can be read.
+// TestDirectoryGone checks that a session whose directory was removed keeps working on its node and
+// is not moved. After its node is lost it cannot be opened, and its messages can be read.
 func TestDirectoryGone(t *testing.T) {
 	dir := filepath.Join(harness.EmptyDir, t.Name())
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -60,8 +60,9 @@ func TestDirectoryGone(t *testing.T) {
 	})
 }
 
-// TestRootWithoutFiles: a session in a root of mode none has no tool that touches files, and no bash, whoever asks for them. It works
-// where each node has an empty directory for it, and goes on anywhere; what begins in it is as it is.
+// TestRootWithoutFiles checks that a session in a root of mode none has no bash and no tools that
+// use files. It works in an empty directory and can fail over to any node, and so can a session
+// that replaces it.
 func TestRootWithoutFiles(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.ClusterWith(t, func(c *actors.Config) {
@@ -123,7 +124,8 @@ func TestRootWithoutFiles(t *testing.T) {
 	})
 }
 
-// TestNobodyHasTheRoot: what a session has said whose root no node has that lives can be read at once.
+// TestNobodyHasTheRoot checks that a session can be read at once when no remaining node has its
+// root.
 func TestNobodyHasTheRoot(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -141,8 +143,8 @@ func TestNobodyHasTheRoot(t *testing.T) {
 	})
 }
 
-// TestLostWithoutADirectory: a session whose directory was removed, and whose node is lost then, can be opened nowhere: its clients hear that
-// what they saw begin has ended, nobody tries again and again, and what it has said can be read.
+// TestLostWithoutADirectory checks a session whose directory was removed before its node was lost:
+// its spans end for the clients, no node claims it repeatedly, and its messages can be read.
 func TestLostWithoutADirectory(t *testing.T) {
 	for _, next := range []string{"a", "c"} { // the node of the client, or another one
 		t.Run(next, func(t *testing.T) { lostWithoutADirectory(t, next) })
@@ -154,7 +156,7 @@ func lostWithoutADirectory(t *testing.T, heir string) {
 		dir, cwd := nodetest.Removable(t)
 		w, _, nodes := nodetest.Cluster(t, "a", "b", "c")
 		c, s := nodetest.NewClient(nodes[0], "client-one", ""), ""
-		for { // one that belongs there when b is lost
+		for { // a session that is placed on heir when b is lost
 			s = c.OpenIn(cwd, "b", "client-one")
 			next, err := cluster.Place(cluster.SessionID(s), cluster.Wants{Root: "d"}, slices.DeleteFunc(c.Member.Seen(), func(n cluster.Seen) bool { return n.Name == "b" }))
 			require.NoError(t, err)
@@ -187,8 +189,8 @@ func lostWithoutADirectory(t *testing.T, heir string) {
 	})
 }
 
-// TestKeptIsNotDeleted: a session that the cluster keeps is not deleted by the path that a list gives, and the answer says so: its log is no
-// file of this node.
+// TestKeptIsNotDeleted checks that delete_session refuses the path of a session that the cluster
+// keeps, because its log is not a file of this node.
 func TestKeptIsNotDeleted(t *testing.T) {
 	nodetest.One(t, func(t *testing.T, a *nodetest.Node) {
 		id := a.Open()
@@ -204,8 +206,9 @@ func TestKeptIsNotDeleted(t *testing.T) {
 	})
 }
 
-// TestGraceOfSharedDirectories: where a directory is on the lost node, too, nothing runs in it before that node has ended what
-// runs there, however it was lost; anything else is done at once. A node that gave the session up has nothing running.
+// TestGraceOfSharedDirectories checks that, after a node is lost, nothing runs in a directory that
+// it shares until its own processes must have ended. Other commands are executed at once. A session
+// that was moved does not wait.
 func TestGraceOfSharedDirectories(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b", "c")
@@ -249,8 +252,9 @@ func TestGraceOfSharedDirectories(t *testing.T) {
 	})
 }
 
-// TestNodeOfDirectoryLost (O7): a session whose directory is on a lost node only is nowhere else. Who asks for it has
-// waited, and is told which node that was. It goes on when that is there again.
+// TestNodeOfDirectoryLost (O7) checks that a session whose directory is only on a lost node is
+// answered with node_lost and the name of that node, after the wait for a new owner. It can be used
+// again when the node is back.
 func TestNodeOfDirectoryLost(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, engine, nodes := nodetest.Cluster(t, "a", "b")

@@ -14,8 +14,8 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// TestDiskOfAnOwner (D1, D2): the disk on which an owner has its copies is full, or fails, at any of its operations: nobody
-// is told of it, the cluster has everything, and the copy is whole when the session is had again.
+// TestDiskOfAnOwner (D1, D2) checks that errors of the disk with the owner's copies do not affect
+// clients. The cluster has all lines, and the copy is complete when the session is opened again.
 func TestDiskOfAnOwner(t *testing.T) {
 	for _, plan := range []string{
 		"write *.jsonl #1+ ENOSPC", "write *.jsonl #2 short=20", "write *.jsonl #2+ EIO", "create *.jsonl always ENOSPC", "fstat *.jsonl #3+ EIO",
@@ -45,8 +45,9 @@ func TestDiskOfAnOwner(t *testing.T) {
 
 const fullDisk = "write * always ENOSPC"
 
-// TestMoveToAFullDisk: a session is not given to a node that has said that it cannot write, and works on where it is; who is given one
-// by a node that has not heard of that gives it back, and says so. A node that can write again is given sessions again.
+// TestMoveToAFullDisk checks that a session is not moved to a node that has reported a full disk. A
+// node that has not reported it yet gives the session back. It receives sessions again once it can
+// write.
 func TestMoveToAFullDisk(t *testing.T) {
 	for _, said := range []bool{true, false} {
 		t.Run(fmt.Sprintf("said=%t", said), func(t *testing.T) {
@@ -87,8 +88,8 @@ func TestMoveToAFullDisk(t *testing.T) {
 	}
 }
 
-// TestFailOverBesideAFullDisk: of the nodes that are left the one that cannot write is given none of the sessions of a lost one, also not
-// when what it was given before cannot be opened there. New sessions are made elsewhere, too.
+// TestFailOverBesideAFullDisk checks that a node with a full disk receives none of the sessions of
+// a lost node and no new ones, whether it has reported the disk yet or not.
 func TestFailOverBesideAFullDisk(t *testing.T) {
 	for _, said := range []bool{true, false} {
 		t.Run(fmt.Sprintf("said=%t", said), func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestFailOverBesideAFullDisk(t *testing.T) {
 				var all []string
 				seen := c.Member.Seen()
 				without := slices.DeleteFunc(slices.Clone(seen), func(n cluster.Seen) bool { return n.Name == "a" })
-				for i := 0; len(all) < 4; i++ { // those that b would have next
+				for i := 0; len(all) < 4; i++ { // those that are placed on b next
 					command := fmt.Sprint("open-", i)
 					id, wants := cluster.NewSessionID("client-one", command), cluster.Wants{Root: "w"}
 					first, err := cluster.Place(id, wants, seen)

@@ -18,8 +18,9 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// TestEngineAway: while the engine is away for a moment a session waits, and nothing is interrupted;
-// for longer a command is refused, and the session goes on when the engine is there again.
+// TestEngineAway checks that a session waits while the engine is unreachable for a short time, and
+// nothing is interrupted. After a longer time a command is refused. The session works again once
+// the engine is back.
 func TestEngineAway(t *testing.T) {
 	nodetest.One(t, func(t *testing.T, a *nodetest.Node) {
 		id := a.Open()
@@ -49,8 +50,8 @@ func TestEngineAway(t *testing.T) {
 	})
 }
 
-// TestEngineSaysNothing: what may be in the log all the same is not refused as if it were not: its answer says that this is not
-// known, and the command that comes again under its id acts once.
+// TestEngineSaysNothing checks a write that may have reached the log: its answer says that the
+// outcome is unknown, and the command is executed once if it is sent again under its id.
 func TestEngineSaysNothing(t *testing.T) {
 	for _, said := range []string{`{"id":"x","type":"prompt","message":"~b~ two"`, `{"id":"x","type":"bash","command":"echo two"`, `{"id":"x","type":"set_session_name","name":"two"`} {
 		t.Run(gjson.Get(said+"}", "type").Str, func(t *testing.T) {
@@ -67,7 +68,8 @@ func TestEngineSaysNothing(t *testing.T) {
 				}
 				refused := a.Answer(t, "x")
 				require.Equal(t, "session_unavailable", harness.Code(refused), refused.Raw)
-				isBash := strings.Contains(said, "bash") // which is not started before the log knows
+				// Bash is not started before the log has the command.
+				isBash := strings.Contains(said, "bash")
 				assert.Equal(t, isBash, !a.RequireRetryInfo(refused), refused.Raw)
 				assert.Contains(t, refused.Get("error").Str, "not known")
 				a.Engine.Cut(clustertest.Whole)
@@ -87,8 +89,8 @@ func TestEngineSaysNothing(t *testing.T) {
 	}
 }
 
-// TestReadWhileTheEngineIsAway: what a session has said is read from the copy of the node that is asked while the engine cannot
-// be, all that was acknowledged where the session was; and from the log again as soon as that is there.
+// TestReadWhileTheEngineIsAway checks that queries are answered from the node's copy while the
+// engine is unreachable, with everything that was acknowledged, and from the log once it is back.
 func TestReadWhileTheEngineIsAway(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		id := a.Open()
@@ -118,7 +120,8 @@ func TestReadWhileTheEngineIsAway(t *testing.T) {
 	})
 }
 
-// TestEngineAwayAtTheFirstPrompt: the same of a session in which nothing was said before.
+// TestEngineAwayAtTheFirstPrompt checks that a session without messages refuses its first prompt
+// while the engine is unreachable, and works once it is back.
 func TestEngineAwayAtTheFirstPrompt(t *testing.T) {
 	nodetest.One(t, func(t *testing.T, a *nodetest.Node) {
 		id := a.Open()
@@ -135,8 +138,8 @@ func TestEngineAwayAtTheFirstPrompt(t *testing.T) {
 	})
 }
 
-// TestUnavailableIsNoAnswer: a command that was answered with session_unavailable is carried out when it comes again under
-// its id, once.
+// TestUnavailableIsNoAnswer checks that a command that was answered with session_unavailable is
+// executed once when it is sent again under its id.
 func TestUnavailableIsNoAnswer(t *testing.T) {
 	nodetest.One(t, func(t *testing.T, a *nodetest.Node) {
 		a.Identify("client-me")
@@ -166,8 +169,8 @@ func TestUnavailableIsNoAnswer(t *testing.T) {
 	})
 }
 
-// TestStopWhileTheEngineIsAway: a session that waits for the engine does not keep a daemon from ending
-// that is out of patience.
+// TestStopWhileTheEngineIsAway checks that a session that waits for the engine does not delay the
+// end of a daemon beyond its abort limit.
 func TestStopWhileTheEngineIsAway(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		engine, h := clustertest.New(1, 0), &actortest.History{}
@@ -185,8 +188,8 @@ func TestStopWhileTheEngineIsAway(t *testing.T) {
 	})
 }
 
-// TestReadThroughANodeWithoutTheEngine: a node that cannot ask where a session is answers what its copy says, and refuses the rest
-// when that has waited.
+// TestReadThroughANodeWithoutTheEngine checks that a node that cannot look up a session's owner
+// answers queries from its copy, and refuses other commands after a wait.
 func TestReadThroughANodeWithoutTheEngine(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.Cluster(t, "a")

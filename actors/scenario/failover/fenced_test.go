@@ -20,14 +20,15 @@ import (
 	"troupe/tools"
 )
 
-// TestFencedKills (C7): what a session has started is dead, whatever it thinks of signals, a fifth of a second after the session has
-// found that another node has it, and nothing is started any more.
+// TestFencedKills (C7) checks that the processes of a session are killed within 200 ms after it has
+// found out that another node owns it, even if they ignore signals, and that no new ones are
+// started.
 func TestFencedKills(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		engine, h := clustertest.New(1, 0), &actortest.History{}
 		var procs *tools.Procs
 		a := nodetest.Start(t, engine, h, "a", func(c *actors.Config) {
-			c.Sessions.Guard.Close() // no script of it: it would keep time from passing
+			c.Sessions.Guard.Close() // its script would keep fake time from passing
 			run := c.Sessions.Exec
 			c.Sessions.Exec = func(ctx context.Context, spec tools.ExecSpec) (tools.ExecResult, error) {
 				procs = spec.Env.Procs
@@ -70,8 +71,8 @@ func TestFencedKills(t *testing.T) {
 	})
 }
 
-// TestFenced: an owner that was cut off, and comes back after somebody has claimed, says nothing
-// more: no event, no answer that is one, no effect (C7).
+// TestFenced (C7) checks that an owner that was cut off, and returns after another node has claimed
+// its session, has no more effects: no event, no successful answer, no write.
 func TestFenced(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		id := a.Open()
@@ -96,8 +97,9 @@ func TestFenced(t *testing.T) {
 	})
 }
 
-// TestFencedEndsWhatHasBegun: the same of a client of the node that had the session and finds that another one has it. The session itself
-// says nothing any more (C7): the relay does, behind session_moved. When it is led there the run may still go on, and may be over.
+// TestFencedEndsWhatHasBegun checks that spans end for a client whose own node was the owner and
+// was fenced. The session itself sends nothing more (C7). The relay ends the spans after
+// session_moved, whether the run continues on the new owner or has ended there.
 func TestFencedEndsWhatHasBegun(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		for _, c := range []struct {
@@ -134,7 +136,8 @@ func fencedEnds(t *testing.T, stops bool, prompt, features string, away time.Dur
 	a.Engine.Cut(clustertest.Whole)
 	c.Advance(time.Minute)
 	kinds := c.Kinds(s)
-	if strings.Contains(features, "seq") { // it is told to attach again, and reads how it is
+	// It receives resync, and attaches again to read the state.
+	if strings.Contains(features, "seq") {
 		assert.Equal(t, []string{"session_moved", "resync"}, kinds[len(begun):])
 	} else {
 		open, _ := c.Spans(s)

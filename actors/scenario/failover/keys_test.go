@@ -17,8 +17,9 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// TestKeysOverNodes: what a client has named with a key is not done again where its session goes on, though the files of the
-// nodes are in different places: a prompt, a command, a new session. What a session has used up is known there, too.
+// TestKeysOverNodes checks that a prompt, a bash command and a new_session with a known idempotency
+// key are not executed again on the next node, although nodes keep their files in different places.
+// The usage of the session's budget is kept, too.
 func TestKeysOverNodes(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		engine, h := clustertest.New(1, 0), &actortest.History{}

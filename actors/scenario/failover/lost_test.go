@@ -14,8 +14,9 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// TestNodeLostInTheFirstCommand: the same where the command is the first thing in a session that another command has made: it does
-// not run again by itself, and its answer says that nobody knows what came of it.
+// TestNodeLostInTheFirstCommand checks that a bash command that is the first command of a new,
+// forked or cloned session does not run again after its node was lost. Its answer says that the
+// outcome is unknown.
 func TestNodeLostInTheFirstCommand(t *testing.T) {
 	for _, by := range []string{"new_session", "fork", "clone"} {
 		for _, named := range []bool{true, false} {
@@ -23,7 +24,7 @@ func TestNodeLostInTheFirstCommand(t *testing.T) {
 				if !said && by != "new_session" {
 					continue
 				}
-				together := named // sent at once, it waits for the session
+				together := named // sent at once, the bash command waits for the session
 				t.Run(fmt.Sprint(by, named, said), func(t *testing.T) {
 					harness.Bubble(t, func(t *testing.T) {
 						w, _, nodes := nodetest.ClusterWith(t, func(*actors.Config) {}, "a", "b")
@@ -63,7 +64,7 @@ func TestNodeLostInTheFirstCommand(t *testing.T) {
 	}
 }
 
-// TestNodeDeathIsTold: who has wires of a node is told that it was lost, as the parent of sessions is.
+// TestNodeDeathIsTold checks that OnDeath callbacks are called when a node is lost.
 func TestNodeDeathIsTold(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b", "c")
@@ -78,8 +79,8 @@ func TestNodeDeathIsTold(t *testing.T) {
 	})
 }
 
-// TestNodeLostInAChild (T4): tasks that ran when the node of their session was lost are not run again: the call has a
-// result that says so, and the run goes on.
+// TestNodeLostInAChild (T4) checks that tasks that ran when their node was lost are not run again:
+// the call gets a result that says so, and the run is resumed.
 func TestNodeLostInAChild(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		id := a.Open()
@@ -100,8 +101,8 @@ func TestNodeLostInAChild(t *testing.T) {
 	}, harness.WithTasks)
 }
 
-// TestNodeLostInACompaction (T6): a compaction that was under way has left nothing, and begins again when it is asked for again;
-// once it is in the log it is not done twice.
+// TestNodeLostInACompaction (T6) checks that an interrupted compaction leaves nothing in the log
+// and is executed when it is sent again. Once it is in the log, it is not executed a second time.
 func TestNodeLostInACompaction(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		for _, n := range []*nodetest.Node{a, b} {
@@ -130,8 +131,9 @@ func TestNodeLostInACompaction(t *testing.T) {
 	})
 }
 
-// TestNodeLostInARetryWait: a run that waited for its next attempt waits again, of the same number, and makes it; its client hears
-// the end of all that has begun, and at last that nothing goes on. A wait that was given up does not begin again.
+// TestNodeLostInARetryWait checks that a run that waited for a retry waits again for the same
+// attempt on the next node and makes it, and that all its spans end for the client. A retry that
+// was aborted is not resumed.
 func TestNodeLostInARetryWait(t *testing.T) {
 	for _, how := range []string{"lost", "lost, given up", "drained"} {
 		t.Run(how, func(t *testing.T) {
@@ -176,8 +178,9 @@ func TestNodeLostInARetryWait(t *testing.T) {
 	}
 }
 
-// TestAbortWhileNodeIsLost: a run that is aborted while no node has its session does not go on, whatever it was about when its node was
-// lost: nothing is asked, nothing runs, and the client hears that it is over before the answer.
+// TestAbortWhileNodeIsLost checks that a run that is aborted while its session has no owner is not
+// resumed: no request and no tool runs, and the client receives the end of the run before the
+// answer.
 func TestAbortWhileNodeIsLost(t *testing.T) {
 	for _, during := range []struct{ prompt, event, stop, outcome string }{
 		{"pace=500 parts=8", "message_update", "abort", "aborted"},
@@ -224,9 +227,9 @@ func TestAbortWhileNodeIsLost(t *testing.T) {
 	}
 }
 
-// TestNodeLostInAStream: the owner is lost in the middle of an answer (T1). Another node has the session
-// within 1.5 s and makes the request again; a command that comes again acts once, and one that
-// was not in the log acts.
+// TestNodeLostInAStream (T1) loses the owner in the middle of a model's answer. It checks that
+// another node owns the session within 1.5 s and repeats the request. A command that is sent again
+// acts once, and a new one is executed.
 func TestNodeLostInAStream(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		for _, n := range []*nodetest.Node{a, b} {
@@ -258,7 +261,8 @@ func TestNodeLostInAStream(t *testing.T) {
 	})
 }
 
-// TestNodeLostInATool: a tool that was running is not started again, and the model is told (T2).
+// TestNodeLostInATool (T2) checks that a tool that was running when its node was lost is not
+// started again, and that the model receives a result that says so.
 func TestNodeLostInATool(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		id := a.Open()
@@ -277,8 +281,8 @@ func TestNodeLostInATool(t *testing.T) {
 	})
 }
 
-// TestNodeLostInAnApproval: what the owner had asked about is asked again under its id, where the session is then, and
-// runs once somebody has said yes (T3).
+// TestNodeLostInAnApproval (T3) checks that an open dialog is asked again under its id on the next
+// node, and that the call runs after a positive answer.
 func TestNodeLostInAnApproval(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		id := a.Open()
@@ -302,8 +306,9 @@ func TestNodeLostInAnApproval(t *testing.T) {
 	}, harness.ConfirmDanger)
 }
 
-// TestNodeLostInACommand: a command of the user that was running when its node was lost does not run
-// again because it comes again, and nobody is told that it has ended, whether it has a key or not.
+// TestNodeLostInACommand checks that a bash command that was running when its node was lost does
+// not run again when it is sent again, with and without an idempotency key, and that its answer
+// says that the outcome is unknown.
 func TestNodeLostInACommand(t *testing.T) {
 	for _, key := range []string{"", `,"idempotencyKey":"k1"`} {
 		t.Run(key, func(t *testing.T) {
@@ -313,7 +318,7 @@ func TestNodeLostInACommand(t *testing.T) {
 				}
 				id := a.Open()
 				quick := `{"id":"b0","type":"bash","command":"quick"` + harness.At(id) + `}`
-				if key != "" { // else the other one is the first that the log hears of
+				if key != "" { // otherwise the other command is the first one in the log
 					a.Line(quick)
 					require.True(t, a.AwaitAnswer("b0").Get("success").Bool())
 				}
@@ -337,8 +342,8 @@ func TestNodeLostInACommand(t *testing.T) {
 	}
 }
 
-// TestNodeLostWithRuns: sessions that had something under way when their node was lost go on though
-// nobody asks for them; the others wait. Every node lists all of them.
+// TestNodeLostWithRuns checks that sessions with an active run are resumed on another node without
+// a request from a client, and that idle ones are not opened. Every node lists all sessions.
 func TestNodeLostWithRuns(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {
 		rests, runs := a.Open(), a.Open()

@@ -23,7 +23,7 @@ import (
 	"troupe/tools"
 )
 
-// counted counts the commands of bash that run on any node.
+// counted returns an option: ran counts the bash commands that run on any node.
 func counted(ran *atomic.Int32) func(*actors.Config) {
 	return func(c *actors.Config) {
 		c.Sessions.Exec = func(ctx context.Context, spec tools.ExecSpec) (tools.ExecResult, error) {
@@ -33,7 +33,7 @@ func counted(ran *atomic.Int32) func(*actors.Config) {
 	}
 }
 
-// exampleOf is a line of a command with values for all that it has to have.
+// exampleOf returns a line with the command and values for all its required parameters.
 func exampleOf(s protocol.Spec, id, session string) string {
 	var line strings.Builder
 	fmt.Fprintf(&line, `{"id":%s,"type":%q,"sessionId":%q`, id, s.Name, session)
@@ -59,16 +59,17 @@ func exampleOf(s protocol.Spec, id, session string) string {
 	return line.String() + "}"
 }
 
-// TestOutcomeOfLostNodes: a node is lost, or the wire to it, or it stands still, while it is at a command of a client of
-// another node. What changes nothing is asked again where the session is then; of everything else the client is told that it
-// may have run, and not when to send it again.
+// TestOutcomeOfLostNodes checks the answers to commands that a node was executing when it was lost,
+// cut off or stalled. Queries are repeated on the new owner. The answer to any other command says
+// that it may have run, and has no time after which to send it again.
 func TestOutcomeOfLostNodes(t *testing.T) {
 	for _, how := range []string{"lost", "cut", "stands still"} {
 		t.Run(how, func(t *testing.T) {
 			harness.Bubble(t, func(t *testing.T) {
 				w, _, nodes := nodetest.ClusterWith(t, func(c *actors.Config) {
 					if c.Epoch == "eb" {
-						harness.Faults("Delay 1s * Request 3+")(c) // those behind the first prompt
+						// The requests after the first prompt.
+						harness.Faults("Delay 1s * Request 3+")(c)
 					}
 				}, "a", "b")
 				a, b := nodes[0], nodes[1]
@@ -99,7 +100,8 @@ func TestOutcomeOfLostNodes(t *testing.T) {
 					require.False(t, v.Get("success").Bool(), v.Raw)
 					assert.True(t, c.RequireRetryInfo(v), "%s: %s", spec.Name, v.Raw)
 				}
-				for c.Advance(time.Minute); len(c.Responses("x-q")) == 0; { // behind those that the node has begun
+				// After the commands that the node has started.
+				for c.Advance(time.Minute); len(c.Responses("x-q")) == 0; {
 					c.Advance(time.Minute)
 				}
 				assert.True(t, c.AwaitResponse("x-q").Get("success").Bool())
@@ -114,8 +116,9 @@ func TestOutcomeOfLostNodes(t *testing.T) {
 	}
 }
 
-// TestBashOfLostNodes: a command of bash runs once, whatever becomes of its node and whoever has given it. A client that is not
-// known is told that it may have run; one that has named itself as well, and again when it repeats the line, by the log.
+// TestBashOfLostNodes checks that a bash command runs once, whatever happens to its node. If the
+// outcome is unknown, the answer says that the command may have run. A client with an id gets the
+// same answer from the log when it sends the line again.
 func TestBashOfLostNodes(t *testing.T) {
 	for _, how := range []string{"lost", "stands still", "cut", "drained"} {
 		for _, named := range []bool{true, false} {
@@ -183,8 +186,8 @@ func bashOfLostNode(t *testing.T, how string, named bool) {
 	}
 }
 
-// TestAnsweredByTheLog: a command that was carried out on a node that is lost before the answer was read is answered by the
-// log of its session when it comes again, with what the log has of its answer.
+// TestAnsweredByTheLog checks that a command that was executed on a lost node is answered from the
+// log when it is sent again, with the data that the log has.
 func TestAnsweredByTheLog(t *testing.T) {
 	for _, of := range []struct{ line, data string }{
 		{`"type":"bash","command":"quick exit=3"`, `{"output":"0 of quick exit=3\n","exitCode":3,"cancelled":false,"truncated":false}`},
@@ -221,8 +224,9 @@ func TestAnsweredByTheLog(t *testing.T) {
 	}
 }
 
-// TestOutsideOfTheLog: a command with an effect that is in no log is not carried out a second time where its session goes on:
-// the log knows that it has begun. Of a command of an extension that is all there is to be answered.
+// TestOutsideOfTheLog checks that a command whose effect is not in the log is not executed again on
+// the next node, because the log has its start. A command of an extension is then answered as
+// handled.
 func TestOutsideOfTheLog(t *testing.T) {
 	gate := gated(t)
 	for _, name := range []string{"prompt", "export_html"} {

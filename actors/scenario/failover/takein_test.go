@@ -15,7 +15,8 @@ import (
 	"troupe/actors/session"
 )
 
-// TestNotTakenIn: a file that the cluster cannot open is left as it is, for pi and for the cluster once its directory is there.
+// TestNotTakenIn checks that a session file whose directory is missing is refused and not changed,
+// and can be opened with another directory.
 func TestNotTakenIn(t *testing.T) {
 	nodetest.One(t, func(t *testing.T, a *nodetest.Node) {
 		file := []byte(`{"type":"session","version":3,"id":"0198c0de-0000-7000-8000-000000000001","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/not/there"}` + "\n")
@@ -35,8 +36,8 @@ func TestNotTakenIn(t *testing.T) {
 	})
 }
 
-// TestTakenIn: a file that pi has written goes on in the cluster, whole, and cannot be opened again
-// without it; what is exported is what the log has.
+// TestTakenIn checks that a file written by pi becomes a session of the cluster with all its lines,
+// and that it cannot be opened outside of the cluster afterwards. An export equals the log.
 func TestTakenIn(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		alone := harness.Start(t)
