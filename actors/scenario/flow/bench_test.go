@@ -25,14 +25,15 @@ import (
 	"troupe/tools"
 )
 
-// steady is a model that answers with so many words.
+// steady is a model that answers with a fixed number of words.
 type steady struct {
 	*actortest.Models
 	words int
 }
 
 func (s steady) Stream(context.Context, providers.Request) iter.Seq2[protocol.Part, error] {
-	var word protocol.Part = protocol.PartDelta{Delta: "word "} // not to be counted
+	// Allocated here so that it is not counted.
+	var word protocol.Part = protocol.PartDelta{Delta: "word "}
 	return func(yield func(protocol.Part, error) bool) {
 		ok := yield(protocol.PartStart{}, nil) && yield(protocol.PartBlockStart{Kind: protocol.BlockText}, nil)
 		for i := 0; ok && i < s.words; i++ {
@@ -42,7 +43,7 @@ func (s steady) Stream(context.Context, providers.Request) iter.Seq2[protocol.Pa
 	}
 }
 
-// daemon is a daemon in real time on a disk in memory, for counting.
+// daemon is a daemon in real time with a disk in memory, for counting allocations.
 type daemon struct {
 	tb    testing.TB
 	in    io.WriteCloser
@@ -117,10 +118,10 @@ func BenchmarkDaemonCommand(b *testing.B) {
 	}
 }
 
-// BenchmarkDaemonAppend is a command that writes an entry before its answer.
+// BenchmarkDaemonAppend measures a command that writes an entry before its answer.
 func BenchmarkDaemonAppend(b *testing.B) {
 	d := startDaemon(b, 1)
-	d.prompt() // from here on there is a file
+	d.prompt() // creates the session file
 	b.ReportAllocs()
 	for b.Loop() {
 		d.ask(setName)
@@ -135,7 +136,7 @@ func BenchmarkDaemonPrompt(b *testing.B) {
 	}
 }
 
-// deltas counts whole answers and reports the cost of one of their words.
+// deltas measures the cost of one word of a streamed answer.
 func deltas(b *testing.B, features ...string) {
 	const words = 20_000
 	d := startDaemon(b, words, features...)
@@ -154,9 +155,9 @@ func BenchmarkDaemonDelta(b *testing.B) {
 	b.Run("cumulative", func(b *testing.B) { deltas(b) })
 }
 
-// TestDaemonAllocations counts what the whole daemon allocates, all its
-// goroutines together, for a command, one that appends and a delta. Not in parallel: the
-// count is the process's.
+// TestDaemonAllocations checks how many allocations the whole daemon makes, in all its goroutines,
+// for a query, a command that writes and a delta. It does not run in parallel, because the count is
+// that of the process.
 func TestDaemonAllocations(t *testing.T) {
 	d := startDaemon(t, 1)
 	perCommand := testing.AllocsPerRun(500, func() { d.ask(getState) })
@@ -179,10 +180,10 @@ func TestDaemonAllocations(t *testing.T) {
 	}
 }
 
-// The prices of a command, of one that appends and of a delta, from the line
-// that comes in and from the provider's part to the line that goes out.
+// Maximum allocations for a query, a command that writes and a delta, from the incoming line or the
+// provider's part to the outgoing line.
 const (
 	maxCommandAllocs = 15.0
-	maxAppendAllocs  = 27.0 // two of them the paths of the stamps around a write, built with the race detector
+	maxAppendAllocs  = 27.0 // with -race, two are the paths of store.Stamp around a write
 	maxDeltaAllocs   = 3.6
 )

@@ -18,8 +18,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestSlowClient: a client that stops reading stops its sessions, costs a
-// bounded amount of memory, and loses nothing when it comes back.
+// TestSlowClient checks that a client that stops reading blocks its sessions, uses a bounded amount
+// of memory, and receives everything once it reads again.
 func TestSlowClient(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		const limit = 64 << 10
@@ -43,8 +43,8 @@ func TestSlowClient(t *testing.T) {
 	})
 }
 
-// TestUnreadAnswers: large answers are not made for a client that does not read
-// those it has; in the end it gets all of them, in order. Other commands go on.
+// TestUnreadAnswers checks that large answers are not built while earlier ones are unread, that the
+// client receives all of them in order later, and that other commands are not blocked.
 func TestUnreadAnswers(t *testing.T) {
 	queries := []string{"get_entries", "get_tree", "get_messages", "get_session_tree", "get_fork_messages", "get_last_assistant_text"}
 	const limit = 2 << 20
@@ -120,14 +120,14 @@ func TestUnreadAnswers(t *testing.T) {
 	})
 }
 
-// TestUnreadAnswersKeepAwake: a session is not parked over answers that are not
-// written: it would never hear that they are.
+// TestUnreadAnswersKeepAwake checks that a session with unwritten answers is not parked, because a
+// parked session would not notice when they are written.
 func TestUnreadAnswersKeepAwake(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, func(c *actors.Config) { c.Conn.MaxOutput, c.Sessions.ParkAfter = 1000, time.Minute })
 		b.Run("", "~a~ "+strings.Repeat("word ", 5000))
 		b.Stop()
-		for range 3 { // one is being written, one waits, one is not made
+		for range 3 { // one is being written, one is queued, one is not built yet
 			b.Send(`{"type":"get_entries"}`)
 		}
 		b.Advance(time.Hour)
@@ -147,8 +147,8 @@ func TestUnreadAnswersKeepAwake(t *testing.T) {
 	})
 }
 
-// TestCrawlingClientGetsAll: the end of the input does not cut off a client
-// that is still reading.
+// TestCrawlingClientGetsAll checks that a slow client receives all output after its input has
+// ended.
 func TestCrawlingClientGetsAll(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t)
@@ -161,8 +161,8 @@ func TestCrawlingClientGetsAll(t *testing.T) {
 	})
 }
 
-// TestStoppedClientCanStillEnd: an abort limit bounds the end although nobody
-// reads.
+// TestStoppedClientCanStillEnd checks that a daemon that is stopped with abort ends within its
+// limit although its client does not read.
 func TestStoppedClientCanStillEnd(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t)
@@ -188,7 +188,7 @@ func TestStoppedClientCanStillEnd(t *testing.T) {
 	})
 }
 
-// TestReaderFraming: lines of any cut arrive whole.
+// TestReaderFraming checks that lines arrive whole, however the input is split.
 func TestReaderFraming(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -208,7 +208,7 @@ func TestReaderFraming(t *testing.T) {
 	})
 }
 
-// largest is an output that remembers the largest piece written to it.
+// largest is an output that records the size of the largest write.
 type largest struct{ bytes int }
 
 func (l *largest) Write(p []byte) (int, error) {
@@ -216,8 +216,7 @@ func (l *largest) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestLongAnswers: what grows with a session is written in pieces by the daemon,
-// too.
+// TestLongAnswers checks that answers that grow with the session are written in chunks.
 func TestLongAnswers(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		out := new(largest)

@@ -15,10 +15,9 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestUnreadBySeveral: what is unwritten for a client never exceeds its window and
-// what its sessions have to say in one step, whoever else hears of them, reads, is slow,
-// or leaves. What a client has not read it owes to its own window only, and gives
-// back when it reads, or with its end.
+// TestUnreadBySeveral checks that the output queued for a client never exceeds its window plus one
+// step of each of its sessions, whatever other clients do. Unread output is debited from that
+// client's window only, and credited back when it reads or leaves.
 func TestUnreadBySeveral(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -43,7 +42,7 @@ func TestUnreadBySeveral(t *testing.T) {
 				sessions := []string{"s1", a.Open(), clients[1].Open()}
 				for i, c := range clients {
 					for n, s := range sessions {
-						if n/2 != i { // they are its own already
+						if n/2 != i { // else the session is its own already
 							c.Attach(s)
 						}
 					}
@@ -103,7 +102,8 @@ func TestUnreadBySeveral(t *testing.T) {
 					in, out := c.Window.Balance()
 					assert.True(t, in == 0 || err != nil, "lines of %d", i)
 					assert.Zero(t, out, "records of %d", i)
-					longest := max(longest(c), longest(a)) // who has left has not heard all
+					// A client that has left has not seen all lines.
+					longest := max(longest(c), longest(a))
 					assert.LessOrEqual(t, c.Window.Peak(), limits[i]+longest*len(sessions), "unwritten for %d", i)
 				}
 				a.End()

@@ -20,8 +20,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// longest is what one step of a session can have to say: the end of a run
-// repeats its last message twice, and two slow queries may be under way.
+// longest returns an upper bound for the output of one step of a session: the end of a run repeats
+// its last message twice, and two slow queries may be active.
 func longest(b *harness.Client) (bytes int) {
 	for _, l := range b.Lines() {
 		bytes = max(bytes, len(l))
@@ -36,9 +36,9 @@ func inMode(name string, limit int) func(*actors.Config) {
 	}
 }
 
-// TestUnread: whatever a client asks for and does not read, what is unwritten
-// stays within the window, in every mode. When it reads again everything is
-// answered, and nothing is owed to the window in the end.
+// TestUnread checks that the output queued for a client that does not read stays within its window,
+// for every kind of command and in every mode. Once it reads again, everything is answered and the
+// whole window is given back.
 func TestUnread(t *testing.T) {
 	const limit = 256 << 10
 	floods := map[string]func(b *harness.Client, s string, i int){
@@ -62,7 +62,8 @@ func TestUnread(t *testing.T) {
 			b.Send(fmt.Sprintf(`{"type":"bash","command":"~a~ b%d"%s}`, i, harness.At(s)))
 		},
 	}
-	fewer := map[string]int{"large lines": 40, "messages": 150, "slow queries": 150} // which fill several windows, too
+	// These fill several windows, too.
+	fewer := map[string]int{"large lines": 40, "messages": 150, "slow queries": 150}
 	for mode, session := range modes {
 		for what, flood := range floods {
 			t.Run(mode+", "+what, func(t *testing.T) {
@@ -97,8 +98,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestUnreadRun: a run that nobody reads stops, whatever was asked in the
-// meantime and whoever answers it, and goes on when somebody reads.
+// TestUnreadRun checks that a run blocks when its client does not read, whatever else the client
+// sends, and continues once it reads.
 func TestUnreadRun(t *testing.T) {
 	const limit = 64 << 10
 	for mode, session := range modes {
@@ -129,15 +130,15 @@ func TestUnreadRun(t *testing.T) {
 	}
 }
 
-// TestUnreadCalls: an answer of a model with many tool calls is shown no faster
-// than it is read: an abort and another session wait for a window, not for what
-// the model has still to say.
+// TestUnreadCalls checks that a model's answer with many tool calls is shown no faster than it is
+// read: an abort and another session wait for one window of output, not for the rest of the answer.
 func TestUnreadCalls(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		const limit = 256 << 10
 		b := harness.Start(t, func(c *actors.Config) { c.Conn.MaxOutput = limit })
 		b.Stop()
-		b.Say("", "prompt", "~a~ rounds=1 calls=100 "+strings.Repeat("word ", 2000)) // each call's arguments repeat it
+		// The arguments of each call repeat it.
+		b.Say("", "prompt", "~a~ rounds=1 calls=100 "+strings.Repeat("word ", 2000))
 		b.Advance(time.Minute)
 		largest := 0
 		abort := b.Send(`{"type":"abort"}`)
@@ -163,9 +164,8 @@ func TestUnreadCalls(t *testing.T) {
 	})
 }
 
-// TestUnreadAnswersAreOfTheirTime: a question that has to wait is answered with
-// what was true when it was asked: not with what came after it, and from its own
-// session, if that was replaced.
+// TestUnreadAnswersAreOfTheirTime checks that a delayed query is answered with the state at the
+// time of the query, and from the session that was current then.
 func TestUnreadAnswersAreOfTheirTime(t *testing.T) {
 	for mode, session := range modes {
 		t.Run(mode, func(t *testing.T) {
@@ -204,8 +204,8 @@ func TestUnreadAnswersAreOfTheirTime(t *testing.T) {
 	}
 }
 
-// TestUnreadAnswersAndACrash: a log that was left while answers were still to be
-// read from it is closed when the session crashes: another may open its file.
+// TestUnreadAnswersAndACrash checks that a log that was kept open for delayed answers is closed
+// when the session crashes, so that its file can be opened again.
 func TestUnreadAnswersAndACrash(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.Faults(`Panic s1 StartBash`), func(c *actors.Config) { c.Conn.MaxOutput = 64 << 10 })
@@ -233,7 +233,7 @@ func TestUnreadAnswersAndACrash(t *testing.T) {
 	})
 }
 
-// TestUnreadAtRandom: many clients' habits at once.
+// TestUnreadAtRandom checks the same bound with random commands and reading speeds.
 func TestUnreadAtRandom(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestUnreadAtRandom(t *testing.T) {
 	}
 }
 
-// TestClosedLeavesNothing: nothing refers to the state of closed sessions.
+// TestClosedLeavesNothing checks that no reference to the state of a closed session remains.
 func TestClosedLeavesNothing(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t)
