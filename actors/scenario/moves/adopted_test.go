@@ -14,8 +14,9 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// TestAdopted: a session whose directory was on a lost node goes on where somebody gives it another one, and stays
-// there; its model is told. One that is open, or may be on any node, is not adopted.
+// TestAdopted checks that a session whose directory was on a lost node can be given another
+// directory with adopt_session, that it stays on that node, and that its model receives a message
+// about it. A session that is open, or can run on any node, cannot be adopted.
 func TestAdopted(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b", "d")

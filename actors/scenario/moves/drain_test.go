@@ -19,7 +19,8 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// TestDrainedInARun: a run that does not end before its daemon does goes on on the next node.
+// TestDrainedInARun checks that a run that has not ended when its daemon ends is resumed on the
+// next node.
 func TestDrainedInARun(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		engine, h := clustertest.New(1, 0), &actortest.History{}
@@ -40,8 +41,8 @@ func TestDrainedInARun(t *testing.T) {
 	})
 }
 
-// TestDrainUnderLoad (O5): a node that ends gives its sessions up; clients of other nodes hear them go on,
-// and every command is answered.
+// TestDrainUnderLoad (O5) checks that a node that drains releases its sessions, that clients of
+// other nodes see them continue there, and that every command is answered.
 func TestDrainUnderLoad(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -60,7 +61,7 @@ func TestDrainUnderLoad(t *testing.T) {
 		follow := func(i int) {
 			c.Line(fmt.Sprintf(`{"id":"x-f%d","type":"follow_up","message":"~x~ two"%s}`, i, harness.At(all[i])))
 		}
-		const late = 4 // from here on what follows is said when the node takes no commands any more
+		const late = 4 // later commands are sent when the node accepts no more
 		for i := range late {
 			follow(i)
 			c.AwaitResponse(fmt.Sprintf("x-f%d", i))
@@ -93,8 +94,8 @@ func TestDrainUnderLoad(t *testing.T) {
 	})
 }
 
-// TestDrainLong: who asks a node for something that gives its sessions up waits as long as that takes, also longer
-// than for a session that no node has.
+// TestDrainLong checks that commands to a session of a draining node wait until the session is
+// released, even if that takes longer than the wait for a session without an owner.
 func TestDrainLong(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -119,8 +120,8 @@ func TestDrainLong(t *testing.T) {
 	})
 }
 
-// TestDrainIdle (O5): sessions that rest are on another node at once, and who asks them for something
-// meanwhile waits for no more than that.
+// TestDrainIdle (O5) checks that idle sessions of a draining node are on another node within 300
+// ms, and that commands sent meanwhile do not wait longer.
 func TestDrainIdle(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.Cluster(t, "a", "b", "c")

@@ -17,8 +17,9 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// TestMoveWithoutADirectory: a session whose directory was removed works on where it is: it is not given to a node that does not have
-// the directory either. Once it is closed nobody can open it, and what it has said can be read at any node, also by who has not attached.
+// TestMoveWithoutADirectory checks that a session whose directory was removed keeps working and is
+// not moved to a node without the directory. Once it is closed it cannot be opened, and it can be
+// read on any node without attach.
 func TestMoveWithoutADirectory(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		dir, cwd := nodetest.Removable(t)
@@ -51,13 +52,13 @@ func TestMoveWithoutADirectory(t *testing.T) {
 	})
 }
 
-// TestMovedInVain: a session that was given to a node on which it cannot be opened after all goes back to the one that had it: its clients
-// are led there and back, and it goes on.
+// TestMovedInVain checks that a session that cannot be opened on the node to which it was moved
+// returns to its previous owner. Its clients follow it in both directions.
 func TestMovedInVain(t *testing.T) {
 	for _, features := range []string{`["deltaUpdates"]`, `["seq","deltaUpdates"]`} {
 		t.Run(features, func(t *testing.T) {
 			harness.Bubble(t, func(t *testing.T) {
-				for _, name := range []string{"a", "b"} { // c has lost it
+				for _, name := range []string{"a", "b"} { // c has lost the directory
 					require.NoError(t, os.MkdirAll(filepath.Join(nodetest.FilelessDir(), name), 0o700))
 				}
 				_, _, nodes := nodetest.Cluster(t, "a", "b", "c")
@@ -98,7 +99,8 @@ func TestMovedInVain(t *testing.T) {
 
 var moves = flag.Int("moves", 60, "how often TestMoved moves a session")
 
-// TestMoved (O5): a session that rests is moved to and fro; its client is told each time, once, and goes on.
+// TestMoved (O5) checks that an idle session can be moved back and forth. Its client receives one
+// session_moved for each move and can use the session.
 func TestMoved(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.Cluster(t, "a", "b", "c")
@@ -137,8 +139,9 @@ func TestMoved(t *testing.T) {
 	})
 }
 
-// TestMovedWhileAsked: what clients of the node that gives a session away, and of others, ask for meanwhile is answered where it is
-// next, each once, and nobody reads that the session closes.
+// TestMovedWhileAsked checks that commands that arrive while a session is moved are answered once,
+// by the new owner, and that no client receives session_closing. The clients are attached to the
+// previous owner and to another node.
 func TestMovedWhileAsked(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.Cluster(t, "a", "b")

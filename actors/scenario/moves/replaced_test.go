@@ -19,12 +19,13 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// replaces are the commands that put another session in the place of one: an entry of it and the file of another session are filled in.
+// replaces are the commands that replace a session with another one. For $entry and $other,
+// replacing fills in an entry of the session and the file of another session.
 var replaces = []string{
 	`"type":"new_session"`, `"type":"fork","entryId":"$entry"`, `"type":"clone"`, `"type":"switch_session","sessionPath":"$other"`,
 }
 
-// replacing is such a command.
+// replacing returns a line with one of the commands in replaces.
 func replacing(n *nodetest.Node, command, id, session, other string) string {
 	entries := n.Call(n.T, `{"type":"get_entries"`+harness.At(session)+`}`)
 	var entry string
@@ -37,8 +38,8 @@ func replacing(n *nodetest.Node, command, id, session, other string) string {
 	return fmt.Sprintf(`{"id":%q,%s%s}`, id, command, harness.At(session))
 }
 
-// TestMoveOfAReplacedSession: what a command has put in the place of a session is moved right behind it as a drain takes it along, also
-// where nothing was said in it yet, and with it the handle.
+// TestMoveOfAReplacedSession checks that a session that has just replaced another one can be moved
+// together with its handle, even if it has no messages.
 func TestMoveOfAReplacedSession(t *testing.T) {
 	for _, command := range replaces {
 		t.Run(gjson.Get("{"+command+"}", "type").Str, func(t *testing.T) {
@@ -73,9 +74,10 @@ func TestMoveOfAReplacedSession(t *testing.T) {
 	}
 }
 
-// TestHandleOfAReplacedSession: once a command has put another session in the place of one, the handle is that session, for clients of
-// every node, also when the node is lost, is drained, gives the session to another one, or has parked it. A run of it goes on under
-// the handle; the command, which comes again through any node, is known, with its answer, and makes no second session.
+// TestHandleOfAReplacedSession checks that the handle of a replaced session leads to the new
+// session on every node, also after the owner was lost or drained, or the session was moved or
+// parked. An active run is resumed under the handle. The command is recognized when it is sent
+// again to any node, and makes no second session.
 func TestHandleOfAReplacedSession(t *testing.T) {
 	for _, command := range replaces {
 		for _, happens := range []string{"killed", "killed in a run", "drained", "drained in a run", "moved", "parked", "nothing"} {
@@ -175,8 +177,9 @@ func TestHandleOfAReplacedSession(t *testing.T) {
 	}
 }
 
-// TestHandleOfManySessions: a handle that was led on several times, and back, is at every node what it was last; what was carried out
-// under it in any of its sessions is known in all of them, also where the client says all of it again.
+// TestHandleOfManySessions checks that a handle whose session was replaced several times leads to
+// the last one on every node. Commands that were executed under the handle are recognized in each
+// of its sessions when the client sends them again.
 func TestHandleOfManySessions(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, engine, nodes := nodetest.Cluster(t, "a", "b", "d", "e")
@@ -212,12 +215,13 @@ func TestHandleOfManySessions(t *testing.T) {
 		say("x-3", "~3~ parts=1")
 		w.Lose("b")
 		say("x-4", "~4~ parts=1")
-		give(replacing(c, replaces[1], "x-5", s, "")) // its log has another node than the one that it began on
+		// The owner is not the node on which the session was opened.
+		give(replacing(c, replaces[1], "x-5", s, ""))
 		leads("")
 		say("x-6", "~6~ parts=1")
 		v := c.Call(t, `{"type":"move_session","node":"e"`+harness.At(s)+`}`)
 		require.True(t, v.Get("success").Bool(), v.Raw)
-		give(replacing(c, replaces[3], "x-7", s, s)) // back
+		give(replacing(c, replaces[3], "x-7", s, s)) // back to the first session
 		leads(s)
 		say("x-8", "~8~ parts=1")
 		w.Lose("e")
@@ -238,7 +242,8 @@ func TestHandleOfManySessions(t *testing.T) {
 				again.Line(line)
 				v := again.AwaitResponse(gjson.Get(line, "id").Str)
 				assert.True(t, v.Get("success").Bool() && v.Get("replayed").Bool(), v.Raw)
-				if !strings.Contains(line, "prompt") && !strings.Contains(line, "fork") { // what was forked counts until the handle is back
+				// The data of replayed prompts and forks may differ.
+				if !strings.Contains(line, "prompt") && !strings.Contains(line, "fork") {
 					assert.Equal(t, data[i], v.Get("data").Raw, line)
 				}
 			}
@@ -260,8 +265,9 @@ func TestHandleOfManySessions(t *testing.T) {
 	})
 }
 
-// TestNodeLostWhileReplacing: the node is lost at any moment of such a command. Whoever says it again is answered as if nothing had
-// happened, there is one session more, and the handle leads to it.
+// TestNodeLostWhileReplacing loses the node at different moments of a command that replaces a
+// session. It checks that the command succeeds when it is sent again, that there is exactly one
+// more session, and that the handle leads to it.
 func TestNodeLostWhileReplacing(t *testing.T) {
 	for _, command := range replaces {
 		var known, tried atomic.Int32
@@ -319,7 +325,8 @@ func TestNodeLostWhileReplacing(t *testing.T) {
 	}
 }
 
-// TestReplacedWantsTheSame: a session that takes the place of one that has to be on a node with a label has to be on one, too.
+// TestReplacedWantsTheSame checks that a session that replaces another one keeps its requirements
+// for the labels of nodes.
 func TestReplacedWantsTheSame(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -340,8 +347,9 @@ func TestReplacedWantsTheSame(t *testing.T) {
 	})
 }
 
-// TestReplacedWhileTheEngineIsAway: where the log of the handle cannot say where that leads, the command has not been carried out: the
-// session is what it was, and the command can come again. What the client is told is what every node knows.
+// TestReplacedWhileTheEngineIsAway checks that a command that replaces a session has no effect if
+// the log of the handle cannot be written, and can be sent again. A client that received success
+// sees the new session, and so does every node.
 func TestReplacedWhileTheEngineIsAway(t *testing.T) {
 	for _, command := range replaces[:3] {
 		for _, early := range []time.Duration{0, 2, 4, 6, 8} {
@@ -361,7 +369,8 @@ func TestReplacedWhileTheEngineIsAway(t *testing.T) {
 					before := c.Lines()
 					b.Engine.Cut(clustertest.Whole)
 					c.Advance(10 * time.Second)
-					c.Call(t, `{"type":"get_state"`+harness.At(s)+`}`) // which may be told that it is not to be had at the moment
+					// This may be answered with session_unavailable.
+					c.Call(t, `{"type":"get_state"`+harness.At(s)+`}`)
 					if i := slices.IndexFunc(before, func(l string) bool { return strings.HasPrefix(l, `{"id":"x-r"`) }); i >= 0 && gjson.Get(before[i], "success").Bool() {
 						require.NotEqual(t, s, c.SessionID(s), "it was answered as done")
 					}
@@ -386,8 +395,9 @@ func TestReplacedWhileTheEngineIsAway(t *testing.T) {
 	}
 }
 
-// TestOpenedByItself: the session with which a handle began is not opened by itself as long as that leads to another one which is open
-// on any node; then it is, and the handle is that session again.
+// TestOpenedByItself checks that the first session of a handle cannot be opened by its path while
+// the handle leads to another session that is open on any node. Once that is closed, it can, and
+// the handle leads to the first session again.
 func TestOpenedByItself(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.Cluster(t, "a", "b")

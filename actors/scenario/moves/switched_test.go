@@ -15,8 +15,9 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// TestSwitched: a client whose session was replaced by another is in that one wherever it goes on: where its node is lost, is
-// given away, or gives up what rests. The run of the new one goes on for it, and what has made the new session acts once.
+// TestSwitched checks that a client whose session was replaced stays in the new session after its
+// node is lost, or the session is moved or released. The run of the new session is resumed, and the
+// command that replaced the session is executed once.
 func TestSwitched(t *testing.T) {
 	for _, how := range []string{"lost", "lost in a run", "moved", "released"} {
 		for _, by := range []string{"new_session", "fork", "new_session, twice"} {
@@ -54,7 +55,8 @@ func TestSwitched(t *testing.T) {
 					switch how {
 					case "moved":
 						v := c.Repeat(`{"id":"x-mv","type":"move_session","node":"a"` + harness.At(s) + `}`)
-						if !says && harness.Code(v) == "nothing_to_do" { // the cluster does not have it
+						// A session without messages may have no log in the cluster.
+						if !says && harness.Code(v) == "nothing_to_do" {
 							break
 						}
 						require.True(t, v.Get("success").Bool(), v.Raw)
@@ -94,8 +96,8 @@ func TestSwitched(t *testing.T) {
 	}
 }
 
-// TestSwitchedKeepsWhatItHas: what a session begins with that was put in the place of another is in the cluster before anything is
-// said: the model and the level of the one before, and not those of the node that has it next.
+// TestSwitchedKeepsWhatItHas checks that the model and thinking level of a session that replaced
+// another one are in the log before its first message, and are kept on the next node.
 func TestSwitchedKeepsWhatItHas(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -122,8 +124,8 @@ func TestSwitchedKeepsWhatItHas(t *testing.T) {
 	})
 }
 
-// TestSwitchedBack: who has gone back to the session of before is in that one, though another had taken its place, and a session whose
-// node is lost can be read under the name that its client knows.
+// TestSwitchedBack checks that a client that has switched back to its first session is in that
+// session after its node is lost, and can read it under its handle.
 func TestSwitchedBack(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -143,8 +145,9 @@ func TestSwitchedBack(t *testing.T) {
 	})
 }
 
-// TestSwitchedIsPinned: the same where the directory is on one node only: while that is lost the log of the session that its client
-// has can be read, and it is that session which is adopted.
+// TestSwitchedIsPinned checks the same for a session whose directory is on one node only. While
+// that node is lost, the new session can be read under the handle, and it is the one that is
+// adopted.
 func TestSwitchedIsPinned(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.ClusterWith(t, func(c *actors.Config) {

@@ -22,7 +22,8 @@ import (
 	"troupe/actors/session"
 )
 
-// treesOf are nodes that have a root of mode git, and where its sessions work.
+// treesOf starts nodes with a root of mode git. The function tree returns the path of a file in the
+// worktree that a session has on a node.
 func treesOf(t *testing.T, names ...string) (w *nodetest.Network, nodes []*nodetest.Node, tree func(node, session, file string) string) {
 	dir := t.TempDir()
 	origin := filepath.Join(dir, "origin")
@@ -54,8 +55,9 @@ func treesOf(t *testing.T, names ...string) (w *nodetest.Network, nodes []*nodet
 	return w, nodes, func(node, session, file string) string { return filepath.Join(dir, node, session, file) }
 }
 
-// TestTreesMove: a session in a root of mode git has a working tree of its own, which is on the node where the session goes on
-// as it was when its last turn had settled, in a subdirectory, too; its model is told.
+// TestTreesMove checks that a session in a root of mode git has its own worktree, which is restored
+// on the next node to its state after the last settled turn, also for a subdirectory, and that the
+// model receives a message about it.
 func TestTreesMove(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, nodes, tree := treesOf(t, "a", "b")
@@ -91,16 +93,17 @@ func TestTreesMove(t *testing.T) {
 		require.NoError(t, os.WriteFile(tree("b", s, "sub/file"), []byte("three"), 0o644))
 		b.Call(t, `{"type":"close_session"`+harness.At(s)+`}`)
 		require.NoError(t, os.Remove(tree("b", s, "sub/new")))
-		b.Take(s) // nobody else has had it
+		b.Take(s) // no other node has had it
 		b.Run(s, "~z~ three")
 		b.Call(t, `{"type":"close_session"`+harness.At(s)+`}`)
 		b.End()
 	})
 }
 
-// TestTreesTooOld: the remote was away behind the last turn of a node that is lost, or drained: the model and the clients of the
-// next one are told that its files are older than that turn, once; what a drained node could not save it keeps. Where the tree
-// was saved, nobody is told of it.
+// TestTreesTooOld checks a worktree that could not be pushed after the last turn, because the
+// remote was unreachable: on the next node the model receives one message that its files are older.
+// A node that was drained keeps its unsaved worktree. If the worktree was saved, no message is
+// added.
 func TestTreesTooOld(t *testing.T) {
 	for _, way := range []string{"lost", "drained", "lost in a run", "saved"} {
 		t.Run(way, func(t *testing.T) {
@@ -119,7 +122,7 @@ func TestTreesTooOld(t *testing.T) {
 					require.True(t, v.Get("success").Bool(), v.Raw)
 					c.Advance(5 * time.Second)
 				}
-				change := func(id, text string) { // the command only says that something was run
+				change := func(id, text string) { // the command only records that something was run
 					require.NoError(t, os.WriteFile(tree(from.Name, s, "sub/file"), []byte(text), 0o644))
 					says(id, `"type":"bash","command":"make"`)
 				}
@@ -149,7 +152,7 @@ func TestTreesTooOld(t *testing.T) {
 					w.Lose(from.Name)
 				}
 				if way != "saved" {
-					for range 20 { // it claims the session, and gives it up again
+					for range 20 { // it claims the session and releases it again
 						v := to.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, nodetest.CopiesDir+"/"+s+".jsonl"))
 						require.Contains(t, []string{"session_unavailable", "not_here"}, harness.Code(v), v.Raw)
 						to.Advance(500 * time.Millisecond)
@@ -175,7 +178,7 @@ func TestTreesTooOld(t *testing.T) {
 	}
 }
 
-// readElsewhere reads what a session has said at a node that cannot have it, without attach and soon.
+// readElsewhere reads a session without attach on a node that cannot open it, within five seconds.
 func readElsewhere(t *testing.T, at *nodetest.Node, session string) {
 	r := nodetest.NewClient(at, "client-reader", "")
 	for _, asked := range []string{"get_messages", "get_tree", "get_entries"} {
@@ -189,8 +192,9 @@ func readElsewhere(t *testing.T, at *nodetest.Node, session string) {
 	require.NoError(t, r.Leave())
 }
 
-// TestTreesWaitForTheRemote: a node that drains while the remote is away keeps its session, which it says, and which can be read
-// elsewhere meanwhile; as soon as the remote is back the tree is saved, and the next node has all of it.
+// TestTreesWaitForTheRemote checks that a node that drains while the remote is unreachable keeps
+// its session, reports it as unsaved, and that the session can be read on another node. Once the
+// remote is back, the worktree is saved and complete on the next node.
 func TestTreesWaitForTheRemote(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, nodes, tree := treesOf(t, "a", "b")
@@ -243,7 +247,8 @@ func TestTreesWaitForTheRemote(t *testing.T) {
 	})
 }
 
-// TestTreesOfNothing: a directory in which nothing is left, which is in no commit, is where the session goes on.
+// TestTreesOfNothing checks that a session in a directory without files, which is in no commit, can
+// be moved.
 func TestTreesOfNothing(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, nodes, tree := treesOf(t, "a", "b")
@@ -269,14 +274,15 @@ func TestTreesOfNothing(t *testing.T) {
 	})
 }
 
-// exists says whether there is a file.
+// exists reports whether there is a file.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// TestTreesAreGivenUp: what was changed in a working tree by nobody's turn is on the node to which the session is moved. A session
-// whose remote cannot be reached is not begun, and can be later.
+// TestTreesAreGivenUp checks that changes that were made in a worktree outside of a turn are on the
+// node to which the session is moved. A session whose remote is unreachable cannot be opened until
+// it is back.
 func TestTreesAreGivenUp(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, nodes, tree := treesOf(t, "a", "b")

@@ -17,13 +17,13 @@ import (
 	"troupe/actors/scenario/nodetest"
 )
 
-// ownCopies gives each node a directory of copies of its own, as nodes have that are on several machines.
+// ownCopies is an option: each node has its own directory for copies, as on separate machines.
 func ownCopies(c *actors.Config) { c.Sessions.Cluster.Dir = copiesOf(strings.TrimPrefix(c.Epoch, "e")) }
 
 func copiesOf(node string) string { return "/" + node + nodetest.CopiesDir }
 
-// waysTo are the ways to name a session beside its handle: the path of each list as the client's node tells it, and that where the
-// session is.
+// waysTo returns the ways to address a session other than by its handle: its id, and its paths in
+// the two lists that the client's node returns.
 func waysTo(n *nodetest.Node, t *testing.T, handle string) map[string]string {
 	t.Helper()
 	is := n.Call(t, `{"type":"list_open_sessions"}`).Get(`data.sessions.#(sessionId=="` + handle + `")`)
@@ -38,9 +38,9 @@ func waysTo(n *nodetest.Node, t *testing.T, handle string) map[string]string {
 	return ways
 }
 
-// TestNamedFar: a session that any node has open is attached to by its id and by the paths of lists, at every node as at its own: the
-// first time and again, in either role, also where its handle is another one since it was replaced, nothing was said in it since, or it is parked. The client
-// hears on, and what it says acts.
+// TestNamedFar checks that a client of any node can attach to an open session by its id and by the
+// paths in lists, repeatedly and in either role. The session may have been replaced, have no
+// messages or be parked. The client then receives its events, and its commands are executed.
 func TestNamedFar(t *testing.T) {
 	for _, is := range []string{"as it was opened", "empty", "replaced", "replaced and used", "parked"} {
 		t.Run(is, func(t *testing.T) {
@@ -96,7 +96,8 @@ func TestNamedFar(t *testing.T) {
 					own := script(nodes[1], way)
 					assert.Equal(t, (is == "empty" || is == "replaced") && way == "path", own == nil, "%s: not listed before something is said", way)
 					for _, n := range []*nodetest.Node{nodes[0], nodes[2]} {
-						if far := script(n, way); is == "empty" || is == "replaced" { // nothing has changed in between
+						// In these cases nothing has changed in between.
+						if far := script(n, way); is == "empty" || is == "replaced" {
 							assert.Equal(t, own, far)
 						}
 					}
@@ -110,8 +111,9 @@ func TestNamedFar(t *testing.T) {
 	}
 }
 
-// TestNamedNowhere: what is open on no node is no session for who names it by its id, and stays closed; by its path it is opened, and
-// while it is open anywhere it is not opened once more. What is not known has one answer, at once and at every node.
+// TestNamedNowhere checks that attach by id does not open a closed session, that attach by path
+// does, and that a session that is open on any node is not opened twice. For an unknown session
+// every node returns the same error at once.
 func TestNamedNowhere(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, engine, nodes := nodetest.ClusterWith(t, ownCopies, "a", "b", "d")
@@ -130,9 +132,10 @@ func TestNamedNowhere(t *testing.T) {
 		}
 		path := func(of, id string) string { return fmt.Sprintf(`"sessionPath":%q`, copiesOf(of)+"/"+id+".jsonl") }
 		for i, n := range nodes {
-			for _, of := range []string{n.Name, "b"} { // as list_sessions and list_open_sessions call it
+			// These are the paths in list_sessions and list_open_sessions.
+			for _, of := range []string{n.Name, "b"} {
 				v := ask(n, fmt.Sprintf(`{"id":"x-%d%s","type":"open_session",%s}`, i, of, path(of, s)))
-				if n.Name != "b" { // which joins who names it so
+				if n.Name != "b" { // on node b, open_session attaches
 					assert.Equal(t, "session_in_use", harness.Code(v), v.Raw)
 					assert.Contains(t, v.Get("error").Str, "(by node b)")
 				}
@@ -174,7 +177,8 @@ func TestNamedNowhere(t *testing.T) {
 	})
 }
 
-// TestNamedDefault: the session that a client of another node has without naming it is one that is attached to, too.
+// TestNamedDefault checks that a client can attach to the default session of a client of another
+// node.
 func TestNamedDefault(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.ClusterWith(t, ownCopies, "a", "b")
@@ -197,8 +201,8 @@ func TestNamedDefault(t *testing.T) {
 	})
 }
 
-// TestNamedOnItsWay: who names a session by its id or a path while it moves, its node drains, or is lost at that moment, is led to where it
-// is next, under the handle that it has.
+// TestNamedOnItsWay checks that attach by id or path succeeds while the session is moved or its
+// node is drained or lost, and returns the current handle.
 func TestNamedOnItsWay(t *testing.T) {
 	for _, happens := range []string{"moves", "drained", "lost"} {
 		for _, is := range []string{"as it was opened", "replaced"} {
@@ -251,9 +255,9 @@ func TestNamedOnItsWay(t *testing.T) {
 	}
 }
 
-// TestKnownWithoutAttach: a command that a client says again by a new connection to any node, without attach, is answered as the first
-// time, whatever became of the node. One that was not carried out is not carried out either: its session is unknown, as it
-// is in one process, hears of nobody, and is not opened.
+// TestKnownWithoutAttach checks that a command that a client sends again on a new connection to any
+// node, without attach, gets its first answer. A new command without attach gets unknown_session
+// and does not open the session.
 func TestKnownWithoutAttach(t *testing.T) {
 	for _, happens := range []string{"nothing", "moved", "lost", "parked", "closed"} {
 		for _, command := range []string{`"type":"prompt","message":"~w~ once"`, `"type":"new_session"`, `"type":"set_session_name","name":"once"`, `"type":"bash","command":"echo hi"`} {

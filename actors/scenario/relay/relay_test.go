@@ -27,7 +27,7 @@ import (
 
 var everyCut = flag.Bool("relay.cuts", false, "cut the wire between nodes at every byte, and not at some")
 
-// eventLines returns the lines of a session's events that its node has sent, without those of relays.
+// eventLines returns the events of a session that its owner has sent, without those of relays.
 func eventLines(c *nodetest.Node, session string) (lines []string) {
 	for _, e := range c.Events(session) {
 		if kind := e.Get("type").Str; kind != "session_moved" && kind != "resync" {
@@ -37,8 +37,8 @@ func eventLines(c *nodetest.Node, session string) (lines []string) {
 	return lines
 }
 
-// TestRelayedBytes (C10): what a client reads through a node that does not have the session is,
-// byte for byte, what it reads from the one that has it, but for the names of both.
+// TestRelayedBytes (C10) checks that a client reads the same bytes through another node as from the
+// owner, except for the names of the nodes.
 func TestRelayedBytes(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		script := func(n *nodetest.Node) []string {
@@ -54,7 +54,7 @@ func TestRelayedBytes(t *testing.T) {
 				c.Call(t, fmt.Sprintf(line, harness.At(s)))
 				c.Advance(10 * time.Second)
 			}
-			lines := c.Lines()[1:] // hello is the node's own
+			lines := c.Lines()[1:] // the answer to hello names the node
 			for i := range lines {
 				lines[i] = nodetest.NodeMembers.ReplaceAllString(lines[i], "")
 			}
@@ -71,7 +71,7 @@ func TestRelayedBytes(t *testing.T) {
 		}
 		begun := time.Now()
 		direct := world(1)
-		time.Sleep(time.Hour - time.Since(begun)) // stamps differ by an hour
+		time.Sleep(time.Hour - time.Since(begun)) // timestamps differ by an hour
 		relayed := world(0)
 		times := regexp.MustCompile(`"(timestamp|[a-zA-Z]*[sS]ince|modified|created|t)":("[^"]*"|\d+)|"id":"[0-9a-f]{8}"|"parentId":"[0-9a-f]{8}"|"leafId":"[0-9a-f]{8}"|"entryId":"[0-9a-f]{8}"`)
 		for i := range max(len(direct), len(relayed)) {
@@ -83,8 +83,8 @@ func TestRelayedBytes(t *testing.T) {
 	})
 }
 
-// TestDirectoriesOfASession: a client that names a session sees the files of the node that has it,
-// and else those of the node that it is a client of.
+// TestDirectoriesOfASession checks that list_directories lists the files of the session's owner if
+// the command names a session, and those of the client's node otherwise.
 func TestDirectoriesOfASession(t *testing.T) {
 	dirs := map[string]string{"a": t.TempDir(), "b": t.TempDir()}
 	for name, dir := range dirs {
@@ -106,8 +106,8 @@ func TestDirectoriesOfASession(t *testing.T) {
 	})
 }
 
-// TestInMemoryInARoot: a session in memory is made by the node that is asked, in the root that was named there; what only a session that is
-// kept can have is refused.
+// TestInMemoryInARoot checks that a session in memory is opened by the client's node in the root
+// that it names, and that options that need a log are refused.
 func TestInMemoryInARoot(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.ClusterWith(t, func(*actors.Config) {}, "a", "b")
@@ -129,10 +129,9 @@ func TestInMemoryInARoot(t *testing.T) {
 	})
 }
 
-// TestRelayCut (N8): the wire between nodes is cut at any byte, either way. Each command is
-// answered once, and has its effect once, in the order in which they were said, and what the client
-// reads of the session, also by attaching again where it is told to, is byte for byte what one reads
-// at its node (C10).
+// TestRelayCut (N8) cuts the connection between two nodes after any number of bytes, in either
+// direction. It checks that each command is answered once and executed once and in order, and that
+// the client reads the same events as a client of the owner (C10), by attaching again after resync.
 func TestRelayCut(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -194,9 +193,9 @@ func TestRelayCut(t *testing.T) {
 	})
 }
 
-// TestRelayFailsOver: a session whose node is lost goes on for a client of another node: one that
-// counts events attaches again, and reads a snapshot of another epoch; what was asked and not
-// answered is answered once.
+// TestRelayFailsOver checks that a session whose owner is lost continues for a client of another
+// node. A client with the feature seq attaches again and reads a snapshot of the new epoch. A
+// command without an answer is answered once.
 func TestRelayFailsOver(t *testing.T) {
 	for _, features := range []string{`["seq","deltaUpdates"]`, `["deltaUpdates"]`} {
 		t.Run(features, func(t *testing.T) {
@@ -240,7 +239,8 @@ func TestRelayFailsOver(t *testing.T) {
 	}
 }
 
-// TestRelayWatched: what a gateway passes on, how long that takes and how long a fail-over did are measured.
+// TestRelayWatched checks the metrics of a relay: the lines that it forwards, the time that this
+// takes, and the time of a failover.
 func TestRelayWatched(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		m := new(cluster.Metrics)
@@ -281,8 +281,9 @@ func TestRelayWatched(t *testing.T) {
 	})
 }
 
-// TestRelayFailsOverUnasked: a client that asks for nothing hears how its run goes on, also on the
-// node that it is a client of, and whoever of the relay and the node takes the session up first.
+// TestRelayFailsOverUnasked checks that a client that sends no commands receives the events of its
+// resumed run, even if the new owner is its own node, and whether the relay or the node claims the
+// session first.
 func TestRelayFailsOverUnasked(t *testing.T) {
 	for _, names := range []string{"ab", "abc"} {
 		for early := range 6 {
@@ -308,8 +309,9 @@ func TestRelayFailsOverUnasked(t *testing.T) {
 	}
 }
 
-// TestRelayIsLate: a client that asks for nothing is told once that all is over, also where its run has gone on, and has
-// ended, before it was led there: to another node, and to its own. It is told how.
+// TestRelayIsLate checks that a client that sends no commands receives agent_settled once, with the
+// outcome, even if its run was resumed and ended before the relay attached to the new owner, on its
+// own node or another one.
 func TestRelayIsLate(t *testing.T) {
 	for _, how := range []string{"a completed", "c completed", "a aborted", "c aborted"} {
 		next, outcome, _ := strings.Cut(how, " ")
@@ -330,7 +332,7 @@ func TestRelayIsLate(t *testing.T) {
 					a.Engine.Cut(clustertest.Gone)
 					c.Engine.Cut(clustertest.Gone)
 					w.Lose("b")
-					one.Advance(13 * time.Second) // both look for it now and then only
+					one.Advance(13 * time.Second) // by now both look for it rarely
 					a.Engine.Cut(clustertest.Whole)
 					c.Engine.Cut(clustertest.Whole)
 					for {
@@ -364,8 +366,9 @@ func TestRelayIsLate(t *testing.T) {
 	}
 }
 
-// TestRelayEndsWhatHasBegun: a client of another node that does not ask for snapshots is told the end of all that it has seen begin
-// when the node is lost, whether the run goes on or not, and when only the wire was cut; and at last that nothing goes on.
+// TestRelayEndsWhatHasBegun checks that all spans end, with a single agent_settled at the end, for
+// a client of another node without the feature seq. The owner is lost, with or without resumed
+// runs, or only the connection to it is cut.
 func TestRelayEndsWhatHasBegun(t *testing.T) {
 	prompts := []string{"pace=500 parts=8", "tool=danger rounds=1 calls=2 work=4000", "tool=note rounds=3 calls=1 pace=100"}
 	for _, names := range []string{"ab", "abc"} {
@@ -411,8 +414,8 @@ func TestRelayEndsWhatHasBegun(t *testing.T) {
 	}
 }
 
-// TestRelayAnswersFirst: a client that has asked for something while its session was lost gets the answer before anything that
-// the session says where it goes on; one that has asked for nothing hears it at once.
+// TestRelayAnswersFirst checks that a client that sent a command while its session had no owner
+// receives the answer before the events of the new owner.
 func TestRelayAnswersFirst(t *testing.T) {
 	for _, asks := range []bool{true, false} {
 		t.Run(fmt.Sprint(asks), func(t *testing.T) {
@@ -447,8 +450,9 @@ func TestRelayAnswersFirst(t *testing.T) {
 	}
 }
 
-// TestRelayRepeats: a command that comes again over a hop acts once, and its answer says so, whether the wire to
-// the session's node is the one it came by first or another, and whichever client's connection it is.
+// TestRelayRepeats checks that a command that is sent again through a relay is executed once and
+// marked as replayed, over the same connection between the nodes, a new one, and one of another
+// node.
 func TestRelayRepeats(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b", "d")
@@ -487,8 +491,8 @@ func TestRelayRepeats(t *testing.T) {
 	})
 }
 
-// TestRelayLag (L2): a client of another node that does not read harms nobody: the run goes on, others
-// hear it, what waits is bounded, and it is told to attach again.
+// TestRelayLag (L2) checks that a client of another node that does not read blocks neither the run
+// nor other clients, that the output queued for it is bounded, and that it receives resync.
 func TestRelayLag(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -522,8 +526,9 @@ func TestRelayLag(t *testing.T) {
 	})
 }
 
-// TestLeftOnTheWay: a client that goes while its command is on the way to a session of another node, or to one that nobody
-// has any more, gives it again by another connection: it is carried out then, and not taken for one that is under way.
+// TestLeftOnTheWay checks that a client that disconnects before its command has reached the owner
+// can send it again on another connection. The command is executed then, and not treated as still
+// active.
 func TestLeftOnTheWay(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		t.Run(fmt.Sprint(closed), func(t *testing.T) {
@@ -556,7 +561,8 @@ func TestLeftOnTheWay(t *testing.T) {
 	}
 }
 
-// TestClusterInfo: who asks is told of all nodes, also of those that are lost, and of what they have open.
+// TestClusterInfo checks that get_cluster lists all nodes, including lost ones, and their sessions,
+// and is forbidden for view-only clients.
 func TestClusterInfo(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b", "d")
@@ -589,8 +595,8 @@ func TestClusterInfo(t *testing.T) {
 	})
 }
 
-// TestRelayFollows: a client of a node that is cut off from the engine, and loses its session to
-// another one, is led there as soon as the node knows.
+// TestRelayFollows checks that a client whose own node loses its session to another node is
+// connected to the new owner as soon as its node notices.
 func TestRelayFollows(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -627,8 +633,9 @@ func TestRelayFollows(t *testing.T) {
 	})
 }
 
-// TestOwnerStandsStill: an owner that is cut off from the engine, while the wire to it is whole, is left
-// as soon as another node may have its sessions: what it has not answered is answered there.
+// TestOwnerStandsStill checks that a relay leaves an owner that is cut off from the engine as soon
+// as another node may claim its sessions, although the connection to it works. Pending commands are
+// answered by the new owner.
 func TestOwnerStandsStill(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -654,8 +661,8 @@ func TestOwnerStandsStill(t *testing.T) {
 	})
 }
 
-// TestAttachFarByOtherNames: a client that uses a session of another node attaches to it by its id as durable and by the path that
-// lists give, as on the node that has the session.
+// TestAttachFarByOtherNames checks that a client of another node can attach by the session's id and
+// by the path in lists, with the same answers as on the owner.
 func TestAttachFarByOtherNames(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		_, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -682,7 +689,7 @@ func TestAttachFarByOtherNames(t *testing.T) {
 	})
 }
 
-// TestOneHop: what another node leads here goes no further.
+// TestOneHop checks that a node does not forward a client that another node has forwarded to it.
 func TestOneHop(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b")
@@ -703,8 +710,8 @@ func TestOneHop(t *testing.T) {
 	})
 }
 
-// TestWatchNodes: who watches sessions is told of those of all nodes, also when they begin on a node that comes
-// later, move, or are lost with theirs.
+// TestWatchNodes checks that watch_sessions reports the sessions of all nodes, including nodes that
+// join later, and sessions that move or are lost with their node.
 func TestWatchNodes(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, engine, nodes := nodetest.Cluster(t, "a", "b")
