@@ -20,12 +20,12 @@ import (
 
 var cutHistories = flag.Int("cuts", 60, "how many histories TestCuts plays")
 
-// fold is what a client knows of a session: from events, and after a cut from an answer
-// to attach and what follows it.
+// fold is the state of a session that a client computes from events and, after a reconnect, from
+// the answer to attach.
 type fold struct {
-	Messages []string          // role and content of those that have ended
-	Text     string            // of the one that is open
-	Tools    map[string]string // open calls, by id: the name
+	Messages []string          // role and content of the complete messages
+	Text     string            // text of the message that is being streamed
+	Tools    map[string]string // names of the open calls, by id
 	Steering string
 	FollowUp string
 	Dialogs  map[string]bool
@@ -38,7 +38,7 @@ func newFold() *fold { return &fold{Tools: map[string]string{}, Dialogs: map[str
 
 func messageOf(v gjson.Result) string { return v.Get("role").Str + " " + v.Get("content").Raw }
 
-// take folds events, and sees that none is missing or doubled.
+// take applies events, and checks that none is missing or repeated.
 func (f *fold) take(t *testing.T, events []gjson.Result) {
 	for _, v := range events {
 		from := v.Get("seqFrom")
@@ -70,7 +70,7 @@ func (f *fold) take(t *testing.T, events []gjson.Result) {
 	}
 }
 
-// attached takes the answer to attach.
+// attached applies the answer to attach.
 func (f *fold) attached(t *testing.T, v gjson.Result) {
 	require.True(t, v.Get("success").Bool(), v.Raw)
 	if v.Get("data.replay").Str == "exact" {
@@ -99,11 +99,11 @@ func (f *fold) attached(t *testing.T, v gjson.Result) {
 	}
 }
 
-// known is the fold without what only this client can know.
+// known returns the state as text, with unknown queues shown as empty.
 func (f *fold) known(t *testing.T) string {
 	same := *f
 	for _, queue := range []*string{&same.Steering, &same.FollowUp} {
-		if *queue == "" { // nobody has queued anything
+		if *queue == "" { // no queue_update has arrived
 			*queue = "[]"
 		}
 	}
@@ -112,9 +112,9 @@ func (f *fold) known(t *testing.T) string {
 	return string(text)
 }
 
-// TestCuts: a client that is cut at random places and comes back, with the number of the
-// last event that it has read or for a snapshot, knows at every moment what a client knows
-// that was never cut; and most cuts cost it no snapshot.
+// TestCuts disconnects a client at random points and connects it again, with the number of its last
+// event or for a snapshot. It checks that the client has the same state as one that was never
+// disconnected, and that at least half of the reconnects need no snapshot.
 func TestCuts(t *testing.T) {
 	var exact, shots atomic.Int64
 	t.Run("histories", func(t *testing.T) {
@@ -159,7 +159,7 @@ func playCuts(t *testing.T, seed uint64, exact, shots *atomic.Int64) {
 		events, all := b.Events(s), whole.Events(s)
 		uncut.take(t, all[read:])
 		read = len(all)
-		if met = rng.IntN(3) == 0; !met { // the rest is lost on the way
+		if met = rng.IntN(3) == 0; !met { // the rest is lost in transit
 			events = events[:rng.IntN(len(events)+1)]
 		}
 		cut.take(t, events)
@@ -185,8 +185,8 @@ func playCuts(t *testing.T, seed uint64, exact, shots *atomic.Int64) {
 	a.End()
 }
 
-// TestRingsOfAllSessions: what is kept for clients that come back is bounded for the
-// process. A session that was idle longest forgets first: its client gets a snapshot.
+// TestRingsOfAllSessions checks that the memory of all ring buffers is bounded for the process. The
+// session that was idle longest loses its events first, and its client receives a snapshot.
 func TestRingsOfAllSessions(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, func(c *actors.Config) { c.Sessions.RingsBytes = 20 << 10 })

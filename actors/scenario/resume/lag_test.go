@@ -12,9 +12,9 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestLag: a session does not wait for a client whose events may be dropped. It is told
-// where they are missing, hears nothing of the session until it attaches again, and is
-// then told the rest.
+// TestLag checks that a session does not wait for a client whose events may be dropped. The client
+// receives resync where events are missing, no events until it attaches again, and the missing
+// events after that.
 func TestLag(t *testing.T) {
 	for _, deltas := range []bool{true, false} {
 		t.Run(fmt.Sprint(deltas), func(t *testing.T) {

@@ -17,17 +17,16 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// reader is a client of a session that is cut and comes back: what its connections
-// have brought, one behind the other.
+// reader collects the events of a client that disconnects and reconnects, over all its connections.
 type reader struct {
 	lines []gjson.Result // events with a number
 	last  int64
 	exact int
 	shots int
-	text  string // of the message that is open, by deltas
+	text  string // text of the streamed message, from deltas
 }
 
-// take reads lines up to one, and notes what they say.
+// take appends events, and checks their numbers and the text of updates.
 func (r *reader) take(t *testing.T, lines []gjson.Result, deltas bool) {
 	for _, v := range lines {
 		seq, from := v.Get("seq").Int(), v.Get("seq").Int()
@@ -56,8 +55,8 @@ func (r *reader) take(t *testing.T, lines []gjson.Result, deltas bool) {
 	}
 }
 
-// TestResume: a client that is cut anywhere and says up to which event it has read
-// is told every later event, and none twice; or where the session stands.
+// TestResume disconnects a client at random points. It checks that the client receives every event
+// after the number that it sends to attach, and none twice, or a snapshot.
 func TestResume(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -97,13 +96,14 @@ func TestResume(t *testing.T) {
 						r.last = answer.Get("data.seq").Int()
 						r.text = answer.Get("data.snapshot.partial.message.content.0.text").Str
 					}
-					if since < 0 { // in the middle of a message, perhaps: it is known by what follows
+					// The client may be in the middle of a message, whose text it does not know.
+					if since < 0 {
 						r.text = ""
 					}
 					a.Advance(time.Duration(rng.IntN(4000)) * time.Millisecond)
 					events := b.Events(s)
 					settled = len(a.Events(s, "agent_settled")) > 0
-					if !settled && len(events) > 0 { // the rest is lost on the way
+					if !settled && len(events) > 0 { // the rest is lost in transit
 						events = events[:rng.IntN(len(events)+1)]
 					}
 					if r.last == 0 || since >= 0 {
@@ -124,8 +124,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeRefused: what cannot be gone on from is refused or answered with where
-// the session stands.
+// TestResumeRefused checks that attach with an unknown position is refused with resync_required, or
+// answered with a snapshot.
 func TestResumeRefused(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -155,8 +155,9 @@ func TestResumeRefused(t *testing.T) {
 	})
 }
 
-// TestResumeOnTheSameConnection: who has lost its place attaches again where it is, and reads what
-// comes behind any event, the first one among it, with its numbers and as it did at first.
+// TestResumeOnTheSameConnection checks that a client can attach again on the same connection, from
+// any event and from the first one on, and receives the following events with the same numbers and
+// content.
 func TestResumeOnTheSameConnection(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, func(c *actors.Config) { c.Conn.Features = []string{"seq", "deltaUpdates"} })
@@ -179,7 +180,7 @@ func TestResumeOnTheSameConnection(t *testing.T) {
 			for _, e := range a.Events(s)[before:] {
 				from := e.Get("seq").Int()
 				require.Positive(t, from, e.Raw)
-				if merged := e.Get("seqFrom"); merged.Exists() { // deltas that came behind each other
+				if merged := e.Get("seqFrom"); merged.Exists() { // adjacent deltas are merged
 					from = merged.Int()
 				} else {
 					assert.Equal(t, said[slices.IndexFunc(said, func(of gjson.Result) bool { return of.Get("seq").Int() == from })].Raw, e.Raw)
@@ -193,8 +194,8 @@ func TestResumeOnTheSameConnection(t *testing.T) {
 	})
 }
 
-// TestAttachWhileAMessageGrows: who attaches while a message grows sees it whole in every
-// cumulative update.
+// TestAttachWhileAMessageGrows checks that a client that attaches during a message receives its
+// whole text in each cumulative update.
 func TestAttachWhileAMessageGrows(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)
@@ -213,8 +214,8 @@ func TestAttachWhileAMessageGrows(t *testing.T) {
 	})
 }
 
-// TestReplayIsWhole: what the answer to an attach has promised comes, also if it is more than
-// may wait for a client for which no session waits.
+// TestReplayIsWhole checks that all events that the answer to attach announces are sent, even if
+// they exceed the lag limit of the client.
 func TestReplayIsWhole(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, func(c *actors.Config) { c.Sessions.RingBytes = 8 << 20 })
@@ -226,7 +227,7 @@ func TestReplayIsWhole(t *testing.T) {
 			a.Call(t, fmt.Sprintf(`{"type":"set_session_name","name":"%d %s"%s}`, i, strings.Repeat("x", 2000), harness.At(s)))
 		}
 		b = a.Connect(func(of *conn.Config) { of.Features, of.Lag = []string{"seq", "settingEvents"}, 4<<10 })
-		b.Stop() // all of it waits
+		b.Stop() // all of it is queued
 		id := b.Send(fmt.Sprintf(`{"type":"attach"%s,"since":{"epoch":"e","seq":%d}}`, harness.At(s), from))
 		a.Settle()
 		b.Go()

@@ -12,7 +12,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// crashPlaces are where actors are made to crash; see [TestEveryPointIsReached].
+// crashPlaces are the actors and messages at which crashes are injected; see
+// [TestEveryPointIsReached].
 var crashPlaces = []struct{ actor, point string }{
 	{"s1", "Request"}, {"s1", "StreamParts"}, {"s1", "StreamEnd"}, {"s1", "ToolDone"}, {"s1", "ToolProgress"},
 	{"s1", "RetryScheduled"}, {"s1", "RetryDue"}, {"s1", "UIAnswered"}, {"s1", "opened"}, {"s1", "WorkerGone"},
@@ -21,9 +22,8 @@ var crashPlaces = []struct{ actor, point string }{
 	{"s1/turn/*", "finished"}, {"s1/tool/*", "finished"}, {"s1/retry", "ScheduleRetry"}, {"s1/ui", "AskUI"}, {"s1/ui", "AnswerUI"},
 }
 
-// TestCrashes: wherever an actor crashes, commands are answered once, what was
-// begun is closed, what was accepted is not lost, the neighbour does not
-// notice, and afterwards everything works.
+// TestCrashes checks that, wherever an actor crashes, commands are answered once, spans end,
+// accepted messages are kept, another session is not affected, and the session works afterwards.
 func TestCrashes(t *testing.T) {
 	for _, p := range crashPlaces {
 		for _, action := range []string{"Panic", "PanicAfter"} {
@@ -40,7 +40,7 @@ func TestCrashes(t *testing.T) {
 func crashOnce(t *testing.T, plan string) {
 	b := harness.Start(t, harness.Faults(plan), harness.ConfirmDanger, func(c *actors.Config) { c.Conn.MultiSession = true })
 	hurt := "s1"
-	b.Call(t, `{"type":"open_session"}`) // it may crash already
+	b.Call(t, `{"type":"open_session"}`) // may crash already
 	well := b.Open()
 	b.Say(well, "prompt", "~w~ rounds=3 pace=100")
 	b.RunWork(hurt, "~h~")
@@ -62,7 +62,7 @@ func crashOnce(t *testing.T, plan string) {
 	assert.Zero(t, b.Crashes(well))
 }
 
-// TestEveryPointIsReached: a failpoint that nothing passes promises nothing.
+// TestEveryPointIsReached checks that every failpoint of these tests is reached.
 func TestEveryPointIsReached(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.Faults(`Delay 0s * *`), harness.ConfirmDanger, harness.WithTasks, func(c *actors.Config) { c.Conn.MultiSession = true })
@@ -90,8 +90,8 @@ func TestEveryPointIsReached(t *testing.T) {
 	})
 }
 
-// TestPromisedRun: who was told that a run has started sees it begin and end,
-// even if the session crashed between the two.
+// TestPromisedRun checks that a client that received the disposition started sees the run start and
+// end, even if the session crashes in between.
 func TestPromisedRun(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.Faults(`PanicAfter s1 Reply 1`))

@@ -15,9 +15,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestHouseholdSurvives: a panic in the parts of the connection, or in the
-// parent of the sessions, costs at most the command in hand. Nobody is
-// restarted and no session notices.
+// TestHouseholdSurvives checks that a panic in a connection's actors or in the parent of the
+// sessions costs at most the current command. No actor is restarted, and sessions are not affected.
 func TestHouseholdSurvives(t *testing.T) {
 	type place struct{ actor, point string }
 	places := []place{
@@ -31,7 +30,7 @@ func TestHouseholdSurvives(t *testing.T) {
 		for _, action := range []string{"Panic", "PanicAfter"} {
 			for n := range 2 {
 				if n > 0 && (p.point == "inputClosed" || p.actor == "conn" || p.point == "flush" || p.point == "setWire") {
-					continue // they happen once
+					continue // these happen once
 				}
 				plan := fmt.Sprintf(`%s %s %s %d`, action, p.actor, p.point, n)
 				t.Run(strings.ReplaceAll(plan, "/", "-")+fmt.Sprint(n), func(t *testing.T) {
@@ -45,7 +44,7 @@ func TestHouseholdSurvives(t *testing.T) {
 func householdCrash(t *testing.T, plan string) {
 	b := harness.Start(t, harness.Faults(plan), harness.ConfirmDanger, func(c *actors.Config) { c.Conn.MultiSession, c.Conn.MaxLine, c.Conn.MaxOutput = true, 10_000, 4_000 })
 	b.Call(t, `{"type":"hello","dialect":"union"}`)
-	for range 3 { // one of them may be refused
+	for range 3 { // one of these may be refused
 		b.Call(t, `{"type":"open_session"}`)
 	}
 	sessions := []string{}
@@ -72,7 +71,7 @@ func householdCrash(t *testing.T, plan string) {
 	b.Advance(time.Hour)
 	for _, s := range sessions {
 		settled := b.Events(s, "agent_settled")
-		if assert.Len(t, settled, 1) { // its prompt may be what the crash has cost
+		if assert.Len(t, settled, 1) { // its prompt may be the command that the crash cost
 			assert.Equal(t, "completed", settled[0].Get("outcome").Str)
 		}
 	}
@@ -90,8 +89,8 @@ func householdCrash(t *testing.T, plan string) {
 	}
 }
 
-// TestHopeless: an actor of the household that breaks whatever it is told ends
-// the connection, and nobody waits for it.
+// TestHopeless checks that an actor that panics on every message ends its connection, and that
+// nothing waits for it.
 func TestHopeless(t *testing.T) {
 	for _, plan := range []string{
 		`Panic */router line`,
@@ -114,8 +113,8 @@ func TestHopeless(t *testing.T) {
 	}
 }
 
-// TestOpenCrashes: a client that opens a session is told its handle, whatever
-// crashes meanwhile; or the session is not there.
+// TestOpenCrashes checks that open_session returns a handle despite a crash, and that no session is
+// left if it fails for good.
 func TestOpenCrashes(t *testing.T) {
 	for _, plan := range []string{
 		`Panic * Request 0`, `PanicAfter * Request 0`, `Panic * opened 0`,

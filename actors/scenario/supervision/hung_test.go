@@ -12,8 +12,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// TestHungActors: whichever actor hangs on the goroutine that reads, others are
-// served within twice the limit, and what it was told is not lost.
+// TestHungActors checks that an actor that hangs on the reading goroutine delays others by at most
+// twice the inline limit, and that its messages are not lost.
 func TestHungActors(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.Faults(`Stall s1 Request 1`))

@@ -23,16 +23,17 @@ import (
 
 var everyOutcome = flag.Bool("outcome.all", false, "crash at every point of every command, and not at some")
 
-// actingOnce is a command that is to act once, however often it comes, and how often it has acted.
+// actingOnce is a command that must be executed at most once, however often it is sent, with a
+// function that counts its effects.
 type actingOnce struct {
 	name   string
-	before string // how the session is before it: "", said, long or running
+	before string // state of the session before the command: "", said, long or running
 	line   string // without id and session
 	acted  func(b *harness.Client, session string) int
-	ranOut bool // it acts outside of the log
+	ranOut bool // its effect is not in the log
 }
 
-// actsOnceCases are those of which that can be counted.
+// actsOnceCases returns the commands whose effects can be counted.
 func actsOnceCases(ran *atomic.Int32) []actingOnce {
 	inFiles := func(text string) func(*harness.Client, string) int {
 		return func(b *harness.Client, _ string) (n int) {
@@ -42,7 +43,7 @@ func actsOnceCases(ran *atomic.Int32) []actingOnce {
 			return n
 		}
 	}
-	message := func(b *harness.Client, _ string) (n int) { // in the conversation, or in the queue
+	message := func(b *harness.Client, _ string) (n int) { // in the conversation or in the queue
 		for _, content := range b.Disk.Files() {
 			for line := range strings.Lines(string(content)) {
 				if strings.Contains(line, harness.UserSaid+"~x~ counted") && !strings.Contains(line, `"troupeQueueId"`) || strings.Contains(line, `"op":"add"`) && strings.Contains(line, "~x~ counted") {
@@ -68,8 +69,8 @@ func actsOnceCases(ran *atomic.Int32) []actingOnce {
 	}
 }
 
-// outcomeOf plays one command of a client to a session, with a plan of faults. It returns the daemon, the line that
-// was sent, and which points of the session came before the command and until it was answered.
+// outcomeOf sends one command to a session under a plan of faults. It returns the daemon, the line
+// that was sent, and the range of the session's failpoints between the command and its answer.
 func outcomeOf(t *testing.T, plan string, of actingOnce, ran *atomic.Int32, client string) (b *harness.Client, session, line string, from, to int) {
 	b = harness.Start(t, harness.Faults(plan), func(c *actors.Config) {
 		c.Sessions.Exec = func(ctx context.Context, spec tools.ExecSpec) (tools.ExecResult, error) {
@@ -101,9 +102,10 @@ func outcomeOf(t *testing.T, plan string, of actingOnce, ran *atomic.Int32, clie
 	return b, session, line, from, points()
 }
 
-// TestOutcomeOfCrashes: wherever a session crashes in the middle of a command, its answer says whether it may have run. A
-// client that follows that, and sends again what did not run, has it run once; so has a named one that sends it again
-// whatever the answer was, unless nobody can know whether it ran.
+// TestOutcomeOfCrashes crashes a session at different points of a command and checks that the
+// answer says whether the command may have run. A client that sends again a command that did not
+// run has it executed once. A client with an id may always send it again, unless the outcome cannot
+// be known.
 func TestOutcomeOfCrashes(t *testing.T) {
 	for i := range actsOnceCases(nil) {
 		for _, client := range []string{"", "client-one"} {
@@ -166,8 +168,9 @@ func outcomeOfCrash(t *testing.T, plan string, i int, client string) {
 	b.End()
 }
 
-// TestNotBegun: a session crashes while a person is asked whether it may be left. What waits for that has not run, and a
-// client may send it again; a command that runs may have.
+// TestNotBegun crashes a session while an extension asks whether it may be left. The answers to
+// commands that wait say that they have not run and may be sent again. The answers to active
+// commands say that they may have run.
 func TestNotBegun(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		found := filepath.Join(t.TempDir(), "x.ts")

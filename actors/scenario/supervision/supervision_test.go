@@ -13,8 +13,8 @@ import (
 	"troupe/actors/session"
 )
 
-// TestBudget: five crashes in a minute are forgiven, the sixth is not. The
-// others in the process do not notice.
+// TestBudget checks that a session is restarted after five crashes in a minute and fails with the
+// sixth, and that other sessions are not affected.
 func TestBudget(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.Faults(`Panic s1 Request 1+`))
@@ -30,7 +30,7 @@ func TestBudget(t *testing.T) {
 		v := b.Call(t, `{"type":"get_state"`+harness.At(bad)+`}`)
 		require.Equal(t, "session_failed", harness.Code(v))
 		require.Len(t, b.Events(bad, "session_failed"), 1)
-		for range 3 { // whatever comes is answered, and nothing crashes any more
+		for range 3 { // all commands are answered, and nothing crashes any more
 			require.Equal(t, "session_failed", harness.Code(b.Call(t, `{"type":"prompt","message":"x"`+harness.At(bad)+`}`)))
 		}
 		require.Equal(t, session.MaxRestarts+1, b.Crashes(bad))
@@ -50,7 +50,7 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// TestBudget_slow: crashes that are far apart are forgiven for ever.
+// TestBudget_slow checks that a session whose crashes are far apart is always restarted.
 func TestBudget_slow(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.Faults(`Panic s1 Request 1+`))
@@ -65,7 +65,8 @@ func TestBudget_slow(t *testing.T) {
 	})
 }
 
-// TestFailedSessionDoesNotDelayTheEnd: nobody has to let go of it first.
+// TestFailedSessionDoesNotDelayTheEnd checks that the daemon ends at once although a failed session
+// is still open.
 func TestFailedSessionDoesNotDelayTheEnd(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.Faults(`Panic s1 *`))
@@ -79,7 +80,7 @@ func TestFailedSessionDoesNotDelayTheEnd(t *testing.T) {
 	})
 }
 
-// TestRestartIsQuick: fake time does not pass while a session restarts.
+// TestRestartIsQuick checks that a session restarts without a delay.
 func TestRestartIsQuick(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.Faults(`Panic s1 Request 1`))
@@ -93,8 +94,8 @@ func TestRestartIsQuick(t *testing.T) {
 	})
 }
 
-// TestSettingsSurviveACrash: what clients told the session is as it was, also
-// before anything is on disk.
+// TestSettingsSurviveACrash checks that settings are kept after a crash, also before anything is on
+// disk.
 func TestSettingsSurviveACrash(t *testing.T) {
 	for _, prompted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("prompted %t", prompted), func(t *testing.T) {
@@ -123,7 +124,7 @@ func TestSettingsSurviveACrash(t *testing.T) {
 	}
 }
 
-// TestMemorySessionSurvivesACrash: there is no file, and still nothing is lost.
+// TestMemorySessionSurvivesACrash checks that a session in memory loses no message when it crashes.
 func TestMemorySessionSurvivesACrash(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.Faults(`Panic s1 StreamEnd 1`))
@@ -142,8 +143,8 @@ func TestMemorySessionSurvivesACrash(t *testing.T) {
 	})
 }
 
-// TestConnectionParts: a part of the connection that crashes ends the
-// connection: the sessions are aborted and recorded, and Run returns.
+// TestConnectionParts checks that a crash of one of a connection's actors ends the connection, and
+// that its sessions are aborted, recorded and can be opened again.
 func TestConnectionParts(t *testing.T) {
 	for _, c := range []struct{ part, msg string }{
 		{"reader", ""}, {"router", "line"}, {"writer", "Records"}, {"writer", "wrote"}, {"router", "Closed"}, {"router", "SessionSpawned"},

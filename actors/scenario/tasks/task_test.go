@@ -17,7 +17,7 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// results are how the items of the only call of the tool task ended, as ID exit code.
+// results returns how the items of the first call of the tool task ended, as "ID exit-code error".
 func results(b *harness.Client, session string) (list []string, call gjson.Result) {
 	b.T.Helper()
 	ends := b.Events(session, "tool_execution_end")
@@ -29,14 +29,14 @@ func results(b *harness.Client, session string) (list []string, call gjson.Resul
 	return list, call
 }
 
-// alone says that no session is open but the one.
+// alone requires that no session except this one is open.
 func alone(b *harness.Client, session string) {
 	b.T.Helper()
 	open := b.Call(b.T, `{"type":"list_open_sessions"}`).Get("data.sessions.#.sessionId").String()
 	require.Equal(b.T, `["`+session+`"]`, open, "children are gone")
 }
 
-// TestTasks: children work side by side, report, and are gone.
+// TestTasks checks that children run in parallel, report their results, and are closed.
 func TestTasks(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.WithTasks)
@@ -56,7 +56,7 @@ func TestTasks(t *testing.T) {
 	})
 }
 
-// TestTasksAreCut: an abort ends what has begun at once, and no child stays.
+// TestTasksAreCut checks that an abort ends all children at once, and that none stays open.
 func TestTasksAreCut(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.WithTasks)
@@ -74,8 +74,8 @@ func TestTasksAreCut(t *testing.T) {
 	})
 }
 
-// TestTasksOfAChangedFile: another program has written to the session's file while children
-// work. The run ends with that, and what becomes of them crashes nobody.
+// TestTasksOfAChangedFile checks that a session whose file is changed by another program while
+// children run ends its run and its children without a crash.
 func TestTasksOfAChangedFile(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.WithTasks)
@@ -97,8 +97,8 @@ func TestTasksOfAChangedFile(t *testing.T) {
 	})
 }
 
-// TestChildrenCrash: a child that crashes goes on once; one that always does, or whose
-// minder does, fails, and nobody else notices.
+// TestChildrenCrash checks that a child that crashes once completes its task. A child that crashes
+// repeatedly, or whose supervising actor crashes, fails without affecting the others.
 func TestChildrenCrash(t *testing.T) {
 	for _, c := range []struct{ plan, a string }{
 		{`Panic s2 StreamEnd 0`, "A 0 "}, {`PanicAfter s2 ToolDone 0`, "A 0 "}, {`Panic s2 Append 0`, "A 0 "}, {`Panic s2 Append 1`, "A 0 "}, {`PanicAfter s2 Append 1`, "A 0 "}, {`Panic s2 Append 2`, "A 0 "}, {`Panic s2 Reply 0`, "A 0 "}, {`Panic s2 Reply 1`, "A 0 "}, {`PanicAfter s2 Reply 1`, "A 0 "},
@@ -115,7 +115,8 @@ func TestChildrenCrash(t *testing.T) {
 				results, _ := results(b, s)
 				require.Len(t, results, 2)
 				want := []string{c.a, "B 0 "}
-				if strings.Contains(c.plan, " s2 ") && results[0] == "A 0 " { // the other was the first to open
+				// B was opened first.
+				if strings.Contains(c.plan, " s2 ") && results[0] == "A 0 " {
 					want = []string{"A 0 ", "B" + c.a[1:]}
 				}
 				assert.Equal(t, want, results)
@@ -130,8 +131,8 @@ func TestChildrenCrash(t *testing.T) {
 	}
 }
 
-// TestParentCrashes: what clients have seen of children ends, none of them stays, and
-// the model is told what each has reached.
+// TestParentCrashes checks that, when the parent crashes, the spans of its children end for
+// clients, and no child stays open.
 func TestParentCrashes(t *testing.T) {
 	for _, plan := range []string{
 		`Panic s1 ChildOpened 1`, `PanicAfter s1 ChildOpened 1`, `Panic s1 ChildSettled 1`, `PanicAfter s1 ChildSettled 0`,
@@ -156,7 +157,7 @@ func TestParentCrashes(t *testing.T) {
 	}
 }
 
-// stages are what a client that has subscribed was told of children.
+// stages returns the lifecycle events of children that a subscribed client has received.
 func stages(b *harness.Client, session string) (list []string) {
 	for _, e := range b.Events(session, "subagent_lifecycle") {
 		list = append(list, e.Get("payload.id").Str+" "+e.Get("payload.status").Str)
@@ -164,8 +165,8 @@ func stages(b *harness.Client, session string) (list []string) {
 	return list
 }
 
-// TestSubscriptions: who has subscribed is told, nobody else, and no longer than it
-// hears of the session.
+// TestSubscriptions checks that only subscribed clients receive events of children, and only while
+// they are attached.
 func TestSubscriptions(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.WithTasks)
@@ -208,8 +209,8 @@ func TestSubscriptions(t *testing.T) {
 	})
 }
 
-// TestSubscribersSeeCrashes: what was told to begin is told to end when the parent
-// crashes, and its next life tells of children as well.
+// TestSubscribersSeeCrashes checks that a subscribed client sees the children end when the parent
+// crashes, and receives events of children after the restart.
 func TestSubscribersSeeCrashes(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.WithTasks, harness.Faults(`Panic s1 childProgress 4`))
@@ -226,8 +227,8 @@ func TestSubscribersSeeCrashes(t *testing.T) {
 	})
 }
 
-// TestSubscriberDoesNotRead: children wait for who has subscribed to every event, and an
-// abort goes on all the same.
+// TestSubscriberDoesNotRead checks that children wait for a client that has subscribed to all
+// events and does not read, and that an abort is not blocked by it.
 func TestSubscriberDoesNotRead(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.WithTasks)
@@ -252,8 +253,8 @@ func TestSubscriberDoesNotRead(t *testing.T) {
 	})
 }
 
-// TestSubscriberLags: of a client for which no session waits, events of children that it
-// does not read are dropped like all others.
+// TestSubscriberLags checks that events of children are dropped for a client with a lag limit that
+// does not read, like all other events.
 func TestSubscriberLags(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.WithTasks)
@@ -278,9 +279,8 @@ func TestSubscriberLags(t *testing.T) {
 	})
 }
 
-// TestAnotherClientOfAChild: a client of another connection finds a child, watches it,
-// steers it and stops it: that one item ends, the others do not notice, and the parent is
-// told.
+// TestAnotherClientOfAChild checks that a client of another connection can find, watch, steer and
+// abort a child: only this item ends, and the parent receives the reason.
 func TestAnotherClientOfAChild(t *testing.T) {
 	t.Run("process", func(t *testing.T) { anotherClientOfAChild(t) })
 	t.Run("sync", func(t *testing.T) { anotherClientOfAChild(t, harness.SyncWrites) })
@@ -328,7 +328,7 @@ func anotherClientOfAChild(t *testing.T, options ...func(*actors.Config)) {
 		settled := a.Events(s, "agent_settled")
 		require.Len(t, settled, 1)
 		assert.Equal(t, "completed", settled[0].Get("outcome").Str)
-		b.Run(child, "~p~B and now?") // it stays for who listens, and belongs to nobody
+		b.Run(child, "~p~B and now?") // stays open for attached clients, and belongs to no task
 		b.Call(t, `{"type":"detach"`+harness.At(child)+`}`)
 		a.Advance(time.Second)
 		alone(a, s)
@@ -337,9 +337,9 @@ func anotherClientOfAChild(t *testing.T, options ...func(*actors.Config)) {
 	})
 }
 
-// TestApprovalsOfChildren: what a child asks about a call is an approval for who knows them
-// and a dialog for others, at the session of its parent; the first answer counts, does
-// there what it does anywhere, and everybody is told of it.
+// TestApprovalsOfChildren checks that a call of a child that needs approval is shown in the
+// parent's session, as an approval or a dialog. The first answer counts, has the usual effects in
+// the child, and is reported to all clients.
 func TestApprovalsOfChildren(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.WithTasks, func(c *actors.Config) { c.Sessions.PermissionMode = "ask" })
@@ -350,7 +350,7 @@ func TestApprovalsOfChildren(t *testing.T) {
 		a.Say(s, "prompt", "~p~ tool=task rounds=1 each=rounds=5")
 		actortest.Settle()
 		require.True(t, a.Decide(s, a.Events(s, "approval_request")[0].Get("id").Str, "once").Get("success").Bool())
-		// open is the n-th question, as both are shown it
+		// open returns the n-th request, as both clients receive it.
 		open := func(n int) gjson.Result {
 			t.Helper()
 			actortest.Settle()
@@ -368,7 +368,7 @@ func TestApprovalsOfChildren(t *testing.T) {
 			assert.Equal(t, ask.Get("id").Str, list.Get("approvals.0.id").Str)
 			return ask
 		}
-		// over says how the n-th question has ended, as both are told
+		// over checks the outcome of the n-th request, as both clients receive it.
 		over := func(n int, ours, theirs string) {
 			t.Helper()
 			actortest.Settle()
@@ -435,8 +435,8 @@ func TestApprovalsOfChildren(t *testing.T) {
 	})
 }
 
-// TestDialogsOfChildren: a dialog of a child is asked on the stream of its parent as well, and is
-// over there when a client has answered it at the child.
+// TestDialogsOfChildren checks that a dialog of a child is shown in the parent's session as well,
+// and is closed there when a client answers it in the child's session.
 func TestDialogsOfChildren(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.WithTasks, func(c *actors.Config) { c.Sessions.Confirm = []string{"note"} })
@@ -476,7 +476,8 @@ func TestDialogsOfChildren(t *testing.T) {
 	})
 }
 
-// TestChildrenOfChildrenFollowTheMode: so are the children of children.
+// TestChildrenOfChildrenFollowTheMode checks that grandchildren use the permission mode of the root
+// session, like children.
 func TestChildrenOfChildrenFollowTheMode(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.WithTasks, func(c *actors.Config) { c.Sessions.PermissionMode = "ask" })
@@ -504,8 +505,8 @@ func TestChildrenOfChildrenFollowTheMode(t *testing.T) {
 	})
 }
 
-// TestChildrenFollowTheMode: children at work are judged in the mode of their parent from the
-// next call on; what is asked already stays open.
+// TestChildrenFollowTheMode checks that a new permission mode of the parent applies to the next
+// calls of running children, and that open approvals stay open.
 func TestChildrenFollowTheMode(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.WithTasks)
@@ -553,12 +554,12 @@ func TestChildrenFollowTheMode(t *testing.T) {
 	})
 }
 
-// TestChildrenShareABudget: children side by side pass a limit by one answer and no more,
-// since near the limit one asks at a time; what was not begun is refused; a child that
-// crashes leaves nothing reserved; and clients are told once.
+// TestChildrenShareABudget checks that parallel children exceed a limit by at most one answer,
+// because only one request runs at a time near the limit. Items that have not started are refused,
+// a crashed child leaves no reservation, and clients are notified once.
 func TestChildrenShareABudget(t *testing.T) {
 	const prompt, answer = "~p~ tool=task rounds=1 children=8 each=rounds=0", 5
-	var calls int64 // tokens that the answer with the call is taken for
+	var calls int64 // estimated tokens of the answer with the call
 	harness.Bubble(t, func(t *testing.T) {
 		b := harness.Start(t, harness.WithTasks)
 		s := b.Open()
@@ -604,14 +605,15 @@ func TestChildrenShareABudget(t *testing.T) {
 				b.Call(t, `{"type":"set_budget","limits":{"maxOutputTokens":null}`+harness.At(s)+`}`)
 				b.RequireWorking(s, "~p~ again")
 				b.End()
-				b.Judge(actortest.Options{Files: b.Disk.Files(), Output: 17}) // what the calls were taken for no model has said
+				// No model has reported the estimated tokens of the calls.
+				b.Judge(actortest.Options{Files: b.Disk.Files(), Output: 17})
 			})
 		})
 	}
 }
 
-// TestTasksAfterTheEndOfInput: a run that is let finish has its children, also those that
-// begin when nobody else may open a session any more; an abort leaves none.
+// TestTasksAfterTheEndOfInput checks that a run that drains after the end of the input can still
+// open children, and that an abort leaves none.
 func TestTasksAfterTheEndOfInput(t *testing.T) {
 	for _, drain := range []bool{true, false} {
 		t.Run(fmt.Sprint(drain), func(t *testing.T) {
