@@ -13,19 +13,18 @@ import (
 	"troupe/protocol/extension"
 )
 
-// Extensions is a host whose VMs run nothing: what they say is drawn. They listen
-// to messages, calls and results, have a tool and a command, ask people, answer late,
-// and die.
+// Extensions is an extension host whose VMs run no code and act at random. They listen to messages,
+// calls and results, have a tool and a command, open dialogs, answer late, and die.
 type Extensions struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
 	vms     map[*fakeVM]bool
-	Allowed map[string]bool // calls that they have let pass
+	Allowed map[string]bool // calls that they have allowed
 	Closed  bool
 	opened  int
 }
 
-// NewExtensions returns a host that draws from a seed.
+// NewExtensions returns a host whose random numbers have a seed.
 func NewExtensions(seed uint64) *Extensions {
 	return &Extensions{rng: rand.New(rand.NewPCG(seed, 7)), vms: map[*fakeVM]bool{}, Allowed: map[string]bool{}}
 }
@@ -41,14 +40,14 @@ func (x *Extensions) Kill() {
 	}
 }
 
-// Opened is how many VMs there have been.
+// Opened returns how many VMs were opened.
 func (x *Extensions) Opened() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.opened
 }
 
-// Act has every VM do something of itself.
+// Act makes every VM send an action that nothing asked for.
 func (x *Extensions) Act(name, args string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -57,21 +56,21 @@ func (x *Extensions) Act(name, args string) {
 	}
 }
 
-// Close is the end of the host.
+// Close ends the host and its VMs.
 func (x *Extensions) Close() error {
 	x.Kill()
 	x.Closed = true
 	return nil
 }
 
-// draw is a number below n.
+// draw returns a random number below n.
 func (x *Extensions) draw(n int) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.rng.IntN(n)
 }
 
-// MayRun says whether a call was let pass.
+// MayRun reports whether a call was allowed.
 func (x *Extensions) MayRun(call string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -95,7 +94,7 @@ func (x *Extensions) Open(_ extension.Spec, sink func(extension.Said)) extension
 	return v
 }
 
-// fakeVM does one thing after another, each after a while.
+// fakeVM executes one job after another, each after a delay.
 type fakeVM struct {
 	host *Extensions
 	jobs chan func()
@@ -120,12 +119,12 @@ func (v *fakeVM) run() {
 	}
 }
 
-// later does something after a time that is drawn, behind what was to be done.
+// later queues a job with a random delay after the jobs that are queued already.
 func (v *fakeVM) later(job func()) {
 	v.behind(time.Duration(v.host.draw(3000))*time.Millisecond, job)
 }
 
-// behind does something after a time, behind what was to be done.
+// behind queues a job with a delay after the jobs that are queued already.
 func (v *fakeVM) behind(wait time.Duration, job func()) {
 	select {
 	case v.jobs <- func() {
@@ -160,7 +159,7 @@ func (v *fakeVM) end(why string) {
 	})
 }
 
-// Say implements [extension.VM]. What is taken back is answered all the same, too late.
+// Say implements [extension.VM]. It ignores cancellations: every call is answered.
 func (v *fakeVM) Say(w extension.Word) {
 	switch w := w.(type) {
 	case extension.Tell:
@@ -186,7 +185,7 @@ func (v *fakeVM) Say(w extension.Word) {
 	}
 }
 
-// call answers what somebody may want to hear.
+// call answers an event after a random delay, with one of the results that its type allows.
 func (v *fakeVM) call(id uint64, event json.RawMessage) {
 	v.later(func() {
 		ev := gjson.ParseBytes(event)
@@ -208,7 +207,7 @@ func (v *fakeVM) call(id uint64, event json.RawMessage) {
 			done.Result = json.RawMessage(`{"continue":true,"entries":[{"type":"custom_message","customType":"n","content":"go on","display":true}]}`)
 		case n == 3 && kind == "message_end" && ev.Get("message.role").Str == "assistant":
 			done.Result = json.RawMessage(`{"message":` + ev.Get("message").Raw + `}`)
-		case n < 6 && kind == "tool_call": // a person decides
+		case n < 6 && kind == "tool_call": // the user decides
 			v.ask(func(answer json.RawMessage) {
 				if !gjson.GetBytes(answer, "confirmed").Bool() {
 					done.Result = json.RawMessage(`{"block":true,"reason":"not allowed"}`)
@@ -261,7 +260,7 @@ func (v *fakeVM) answer(w extension.Answer) {
 
 func (v *fakeVM) command(id uint64) {
 	v.later(func() { v.say(extension.CommandDone{ID: id}) })
-	if v.host.draw(2) == 0 { // by itself, a long time after that
+	if v.host.draw(2) == 0 { // without a request, much later
 		v.later(func() { time.Sleep(20 * time.Second) })
 		v.later(func() {
 			v.say(extension.Act{Name: "appendEntry", Args: json.RawMessage(`{"customType":"n","data":2}`)})
@@ -280,8 +279,8 @@ func (v *fakeVM) prepare(w extension.Prepare) {
 	})
 }
 
-// AskingHost runs an extension that asks a person whether a session may be left, and about
-// one that was.
+// AskingHost runs an extension that opens a dialog before a session is left, and one in a session
+// that was left.
 type AskingHost struct{}
 
 func (AskingHost) Open(spec extension.Spec, sink func(extension.Said)) extension.VM {
@@ -292,7 +291,7 @@ func (AskingHost) Open(spec extension.Spec, sink func(extension.Said)) extension
 
 func (AskingHost) Close() error { return nil }
 
-// askingVM asks about every call.
+// askingVM opens a dialog for every call.
 type askingVM struct {
 	sink     func(extension.Said)
 	call, op uint64
@@ -325,11 +324,11 @@ func (x *askingVM) Say(w extension.Word) {
 	}
 }
 
-// StubbornHost runs an extension that asks a person again until there is an answer, which it
-// notes, or Asked has come to a hundred thousand.
+// StubbornHost runs an extension that opens a dialog again whenever it is answered, up to a hundred
+// thousand times. Asked counts the dialogs.
 type StubbornHost struct{ Asked atomic.Uint64 }
 
-// Open begins to ask.
+// Open returns a VM that has opened its first dialog.
 func (h *StubbornHost) Open(_ extension.Spec, sink func(extension.Said)) extension.VM {
 	sink(extension.Ready{})
 	x := &stubbornVM{askingVM{sink: sink}, h}
@@ -360,12 +359,13 @@ func (x *stubbornVM) Say(w extension.Word) {
 	x.askingVM.Say(w)
 }
 
-// GateHost runs an extension that asks a person about every call, and for each run of its command xc.
+// GateHost runs an extension that opens a dialog for every call, and for each run of its command
+// xc.
 type GateHost struct {
-	Ran *atomic.Int32 // how often the command was run; nil counts nothing
+	Ran *atomic.Int32 // number of runs of the command; nil counts nothing
 }
 
-// Open implements what runs extensions.
+// Open implements the host's interface.
 func (h GateHost) Open(_ extension.Spec, sink func(extension.Said)) extension.VM {
 	sink(extension.Ready{Registrations: extension.Registrations{
 		Listens: []string{"tool_call"}, Commands: []extension.CommandDef{{Name: "xc", Path: "x.ts"}},
@@ -373,7 +373,7 @@ func (h GateHost) Open(_ extension.Spec, sink func(extension.Said)) extension.VM
 	return &gateVM{host: h, sink: sink, asked: map[uint64]func(bool){}}
 }
 
-// Close implements what runs extensions.
+// Close implements the host's interface.
 func (GateHost) Close() error { return nil }
 
 type gateVM struct {

@@ -13,20 +13,20 @@ import (
 	"troupe/e2e/history"
 )
 
-// Watch sees what happens in an actor system beside the point: messages to
-// actors that are gone, and crashes.
+// Watch records two things that an actor system does apart from its work: messages to actors that
+// have stopped, and crashes.
 type Watch struct {
 	system  *actor.ActorSystem
 	mu      sync.Mutex
 	history *history.History
 	letters []string
-	crashes map[string][]any // by actor: the reasons
+	crashes map[string][]any // reasons of the crashes, by actor
 }
 
-// NewWatch writes what it sees to a history, too.
+// NewWatch returns a Watch that also writes its records to a history.
 func NewWatch(h *history.History) *Watch { return &Watch{history: h, crashes: map[string][]any{}} }
 
-// Observe attaches it: it is a Config.Observe.
+// Observe subscribes to the events of an actor system. It is a Config.Observe.
 func (w *Watch) Observe(sys *actor.ActorSystem) {
 	w.system = sys
 	sys.EventStream.Subscribe(func(ev any) {
@@ -50,15 +50,14 @@ func (w *Watch) letter(ev *actor.DeadLetterEvent) {
 	w.letters = append(w.letters, text)
 }
 
-// kindOf is the name of a message's type without its package.
+// kindOf returns the name of a message's type without its package.
 func kindOf(m any) string {
 	kind := fmt.Sprintf("%T", m)
 	return kind[strings.LastIndexByte(kind, '.')+1:]
 }
 
-// expected says whether a message may find nobody: it tells somebody who has
-// been stopped what he asked to hear, or it is a household matter of actors
-// that end at the same time.
+// expected reports whether a message may be a dead letter: it notifies an actor that has stopped in
+// the meantime, or it belongs to actors that stop at the same time.
 func expected(ev *actor.DeadLetterEvent) bool {
 	kind := kindOf(ev.Message)
 	for _, kinds := range ourLetters {
@@ -66,7 +65,8 @@ func expected(ev *actor.DeadLetterEvent) bool {
 			return true
 		}
 	}
-	return slices.Contains(libraryLetters, kind) || strings.Contains(ev.PID.Id, "/sub/") // of a child whose minder was stopped with its run
+	// To a child whose minder was stopped with its run.
+	return slices.Contains(libraryLetters, kind) || strings.Contains(ev.PID.Id, "/sub/")
 }
 
 var libraryLetters = []string{"Stop", "Watch", "Unwatch", "Terminated"}
@@ -94,21 +94,21 @@ func (w *Watch) crash(ev *actor.SupervisorEvent) {
 	w.crashes[ev.Child.Id] = append(w.crashes[ev.Child.Id], ev.Reason)
 }
 
-// Letters are the dead letters that should not be.
+// Letters returns the unexpected dead letters.
 func (w *Watch) Letters() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]string(nil), w.letters...)
 }
 
-// Crashes is how often an actor crashed.
+// Crashes returns how often an actor has crashed.
 func (w *Watch) Crashes(id string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.crashes[id])
 }
 
-// Uninvited are the crashes that no fault plan and no test tool asked for.
+// Uninvited returns the crashes that were caused neither by a fault plan nor by a test tool.
 func (w *Watch) Uninvited() (list []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

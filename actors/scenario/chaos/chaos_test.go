@@ -81,7 +81,7 @@ type chaos struct {
 	left     chan struct{} // closed when a further client's connection has ended
 }
 
-// chaosPlan is what a seed determines before the daemon starts.
+// chaosPlan holds the choices that a seed makes before the daemon starts.
 type chaosPlan struct {
 	faults   string // faults of actors
 	disk     string // faults of the disk
@@ -157,8 +157,8 @@ const unlimited = `{"type":"set_budget","limits":{"maxTotalTokens":null,"maxTool
 
 func drawFault(rng *rand.Rand, seed uint64) string {
 	pick := func(list ...string) string { return list[rng.IntN(len(list))] }
-	// Supervisors and connections do not survive repeated faults. The number is even, because an odd
-	// message may be a second attempt at the one before.
+	// Supervisors and connections do not survive repeated faults. The number is even, because an
+	// odd message may be a second attempt at the one before.
 	if rng.IntN(5) == 0 {
 		return fmt.Sprintf("%s %q * %d", pick("Panic", "PanicAfter"), pick("sessions", "conn", "*/router", "*/writer"), 2*rng.IntN(30))
 	}

@@ -93,7 +93,7 @@ func TestChildFromAnyNode(t *testing.T) {
 						}
 						assert.Len(t, parent.Events(s, "agent_settled"), 1)
 						for _, line := range c.Lines()[1:] { // the answer to hello names the node
-							// Its answer names nodes.
+							// The answer to list_open_sessions names nodes.
 							if !strings.Contains(line, `"command":"list_open_sessions"`) {
 								lines = append(lines, strings.ReplaceAll(strings.ReplaceAll(nodetest.NodeMembers.ReplaceAllString(line, ""), child, "CHILD"), s, "PARENT"))
 							}
@@ -123,8 +123,8 @@ func TestChildFromAnyNode(t *testing.T) {
 }
 
 // TestUnknownFromAnyNode checks that commands for a session that no node has are answered with
-// unknown_session at once, even if a node was just lost. For a handle that only has meaning on its
-// own node, no other node is asked.
+// unknown_session at once, even if a node was just lost. For a handle that has a meaning on its own
+// node only, the other nodes are not queried.
 func TestUnknownFromAnyNode(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		w, _, nodes := nodetest.Cluster(t, "a", "b", "c")
@@ -183,7 +183,7 @@ func TestChildIsLost(t *testing.T) {
 						v := parent.Call(t, `{"type":"new_session"`+harness.At(s)+`}`)
 						require.True(t, v.Get("success").Bool(), v.Raw)
 						c.Advance(time.Second)
-						// Until then the child is there.
+						// The child is there until it is detached.
 						v = c.Call(t, `{"type":"detach"`+harness.At(child)+`}`)
 						require.True(t, v.Get("success").Bool(), v.Raw)
 					}

@@ -1,4 +1,5 @@
-// Package children tests the daemon in fake time: sessions of tasks, reached through any node of a cluster.
+// Package children tests the daemon in fake time: sessions of tasks, reached through any node of a
+// cluster.
 package children
 
 import (

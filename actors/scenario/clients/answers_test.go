@@ -48,7 +48,7 @@ func TestEveryCommandIsAnsweredOnce(t *testing.T) {
 				b.Send(`{"type":"abort"}`)
 				b.Advance(time.Hour)
 				assert.Empty(t, b.Unanswered())
-				for _, line := range b.Lines() { // errors of switches over commands that have no case for a command
+				for _, line := range b.Lines() { // errors of a missing case in a switch
 					for _, forgotten := range []string{"is not supported by this version", "no slow query for", "no such question about files"} {
 						assert.NotContains(t, line, forgotten)
 					}

@@ -116,8 +116,8 @@ func TestTypedClientThatTakesNothing(t *testing.T) {
 	})
 }
 
-// TestRefusedAtTheEnd checks that the error of a late command names what is closing: its connection
-// or the daemon.
+// TestRefusedAtTheEnd checks that the error of a late command tells whether its connection or the
+// daemon is closing.
 func TestRefusedAtTheEnd(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t)

@@ -66,7 +66,7 @@ func (f *fakeLogins) Login(ctx context.Context, how protocol.Login, person provi
 	return protocol.LoginResult{Provider: how.Provider, Account: answer}, nil
 }
 
-// note changes what the logins record, on goroutines of their own; seen reads it.
+// note writes and seen reads the records of logins, which run on goroutines of their own.
 func (f *fakeLogins) note(what func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -217,7 +217,8 @@ func TestLoginRights(t *testing.T) {
 	})
 }
 
-// TestLoginSecrets checks that only a client with the feature secretInput is asked for an API key.
+// TestLoginSecrets checks that only a client with the feature secretInput receives a dialog for an
+// API key.
 func TestLoginSecrets(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		f := &fakeLogins{}

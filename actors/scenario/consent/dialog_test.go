@@ -98,7 +98,7 @@ func TestOpenDialogIsShownToWhoComesLater(t *testing.T) {
 	})
 }
 
-// TestAskedAgainAfterARestart checks that an open dialog is asked again under its id if the daemon
+// TestAskedAgainAfterARestart checks that an open dialog is shown again under its id if the daemon
 // was killed and the session is opened again and retained. The call runs after a positive answer.
 // In a session that is not retained, the call is recorded as interrupted.
 func TestAskedAgainAfterARestart(t *testing.T) {
@@ -163,7 +163,7 @@ func TestAskedAgainAfterARestart(t *testing.T) {
 }
 
 // TestTrustIsAnsweredAtOnce checks that the answer to the trust dialog counts even if the client
-// leaves at once and the dialog worker is slow: no other client is asked.
+// leaves at once and the dialog worker is slow: no other client receives the dialog.
 func TestTrustIsAnsweredAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".pi"), 0o700))

@@ -221,8 +221,8 @@ func TestRelativeDirectories(t *testing.T) {
 }
 
 // TestApprovalsByChoice checks that a client that supports the dialog method select but no
-// approvals is asked with a select. A client that supports neither sees in the state that the
-// session waits for a dialog.
+// approvals receives a select. A client that supports neither sees in the state that the session
+// waits for a dialog.
 func TestApprovalsByChoice(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.AskMode)

@@ -14,7 +14,8 @@ import (
 )
 
 // TestDialogIsTakenAwayEverywhere checks that attach returns the open dialogs, that all clients
-// receive the outcome and who has answered, and that a second answer is rejected with dialog_over.
+// receive the outcome with the client that answered, and that a second answer is rejected with
+// dialog_over.
 func TestDialogIsTakenAwayEverywhere(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		a := harness.Start(t, harness.ConfirmDanger)

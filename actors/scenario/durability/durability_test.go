@@ -184,7 +184,7 @@ func reopen(b *harness.Client, life int) string {
 		if v.Get("success").Bool() {
 			return v.Get("data.sessionId").Str
 		}
-		// Its header is incomplete.
+		// The header of the file is incomplete.
 		require.Contains(b.T, v.Raw, "not a valid pi session", "life %d", life)
 	}
 	return b.Open()

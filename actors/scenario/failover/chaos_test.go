@@ -145,7 +145,7 @@ func (c *cloud) say(id, text string, tries int) bool {
 	return false
 }
 
-// ask waits up to three seconds for an answer, and returns an empty result if there is none.
+// ask waits up to three seconds for an answer, and returns an empty result if none arrives.
 func (c *cloud) ask(n *nodetest.Node, id string) (v gjson.Result) {
 	before := len(n.Lines())
 	for range 150 {

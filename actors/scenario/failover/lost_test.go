@@ -281,7 +281,7 @@ func TestNodeLostInATool(t *testing.T) {
 	})
 }
 
-// TestNodeLostInAnApproval (T3) checks that an open dialog is asked again under its id on the next
+// TestNodeLostInAnApproval (T3) checks that an open dialog is shown again under its id on the next
 // node, and that the call runs after a positive answer.
 func TestNodeLostInAnApproval(t *testing.T) {
 	nodetest.Two(t, func(t *testing.T, a, b *nodetest.Node) {

@@ -68,7 +68,7 @@ func TestOutcomeOfLostNodes(t *testing.T) {
 			harness.Bubble(t, func(t *testing.T) {
 				w, _, nodes := nodetest.ClusterWith(t, func(c *actors.Config) {
 					if c.Epoch == "eb" {
-						// The requests after the first prompt.
+						// This delays the requests after the first prompt.
 						harness.Faults("Delay 1s * Request 3+")(c)
 					}
 				}, "a", "b")
@@ -100,7 +100,7 @@ func TestOutcomeOfLostNodes(t *testing.T) {
 					require.False(t, v.Get("success").Bool(), v.Raw)
 					assert.True(t, c.RequireRetryInfo(v), "%s: %s", spec.Name, v.Raw)
 				}
-				// After the commands that the node has started.
+				// The query comes after the commands that the node has started.
 				for c.Advance(time.Minute); len(c.Responses("x-q")) == 0; {
 					c.Advance(time.Minute)
 				}

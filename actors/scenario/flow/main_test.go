@@ -1,4 +1,5 @@
-// Package flow tests the daemon in fake time: clients that read slowly or not at all, and throughput.
+// Package flow tests the daemon in fake time: clients that read slowly or not at all, and
+// throughput.
 package flow
 
 import (

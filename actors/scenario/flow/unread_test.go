@@ -62,7 +62,7 @@ func TestUnread(t *testing.T) {
 			b.Send(fmt.Sprintf(`{"type":"bash","command":"~a~ b%d"%s}`, i, harness.At(s)))
 		},
 	}
-	// These fill several windows, too.
+	// Fewer of these fill several windows, too.
 	fewer := map[string]int{"large lines": 40, "messages": 150, "slow queries": 150}
 	for mode, session := range modes {
 		for what, flood := range floods {

@@ -32,16 +32,16 @@ func (c *Client) Connect(changes ...func(*conn.Config)) *Client {
 	return p
 }
 
-// Leave closes the input of a further client, and returns the result of its connection when that has
-// ended.
+// Leave closes the input of a further client, and returns the result of its connection when that
+// has ended.
 func (c *Client) Leave() error {
 	c.T.Helper()
 	c.Close()
 	return c.WaitClosed()
 }
 
-// WaitClosed waits until the connection of a further client has ended, and records the result in the
-// history.
+// WaitClosed waits until the connection of a further client has ended, and records the result in
+// the history.
 func (c *Client) WaitClosed() error {
 	c.T.Helper()
 	err := c.Connection.Wait()

@@ -9,7 +9,8 @@ import (
 	"troupe/store/storetest"
 )
 
-// Image is the disk that a daemon leaves when it is killed at some write, and the history until then.
+// Image is the disk that a daemon leaves when it is killed at some write, and the history until
+// then.
 type Image struct {
 	History *actortest.History
 	Disk    *actortest.Disk

@@ -5,12 +5,13 @@
 //
 //	harness.Bubble(t, func(t *testing.T) {
 //		c := harness.Start(t)
-//		c.Run("", "~a~ rounds=2") // the default session; what a model does is written in the prompt
+//		c.Run("", "~a~ rounds=2") // the default session; the prompt directs its model
 //		c.Check()                 // ends the daemon and judges the whole history
 //	})
 //
 // The text of a prompt directs the model and its tools; see [actortest.Models]. A mark such as ~a~
-// stands in all texts of one session, so that [Client.Judge] finds text that appears in another one.
+// stands in all texts of one session, so that [Client.Judge] finds text that appears in another
+// one.
 //
 // Packages of tests declare
 //

@@ -57,7 +57,7 @@ func Main(m *testing.M) {
 
 // throttles ignores the goroutine with which protoactor resets, after a second of real time, its
 // count of logged dead letters. A benchmark runs in no bubble and may end earlier. The name of the
-// function depends on what the compiler inlines.
+// function depends on the compiler's inlining.
 func throttles() []goleak.Option {
 	const pkg = "github.com/asynkron/protoactor-go/actor."
 	return []goleak.Option{
@@ -66,8 +66,8 @@ func throttles() []goleak.Option {
 	}
 }
 
-// Client is a client of a daemon under test, with access to the daemon and its surroundings. [Start]
-// returns the first client, whose connection is the final one: the daemon ends with it.
+// Client is a client of a daemon under test, with access to the daemon and its surroundings.
+// [Start] returns the first client, whose connection is the final one: the daemon ends with it.
 // [Client.Connect] returns further ones. Both exist within a bubble.
 type Client struct {
 	*actortest.Client
@@ -81,7 +81,7 @@ type Client struct {
 	Daemon       *actors.Daemon
 	Connection   *actors.Connection // of a further client; nil for the first one
 	Peers        int                // number of the last further client
-	StopRequests chan actors.Stop   // what is sent is passed to [actors.Daemon.Stop]
+	StopRequests chan actors.Stop   // stops the daemon; see [actors.Daemon.Stop]
 	Done         chan error         // receives the result of the first connection when the daemon has ended
 	Err          error              // the result of the first connection, after [Client.Wait]
 	over         bool

@@ -29,8 +29,8 @@ func (c *Client) Check() {
 	c.Judge(actortest.Options{Files: c.Disk.Files()})
 }
 
-// Judge fails the test if the history breaks a law of [actortest.Check], if a dead letter or a crash
-// was not expected, or if the store reads a file in another way than its model does.
+// Judge fails the test if the history breaks a law of [actortest.Check], if a dead letter or a
+// crash was not expected, or if the store reads a file in another way than its model does.
 func (c *Client) Judge(o actortest.Options) {
 	c.T.Helper()
 	o.Canary, o.Secrets = Canary, []string{"hunter2"}
@@ -47,8 +47,8 @@ func (c *Client) Judge(o actortest.Options) {
 	}
 }
 
-// twice returns the commands whose second answer was dropped. A crash of a session and a client that
-// has left explain such an answer; without either it is an error.
+// twice returns the commands whose second answer was dropped. A crash of a session and a client
+// that has left explain such an answer; without either it is an error.
 func (c *Client) twice() (found []string) {
 	for _, r := range c.History.Records() {
 		switch {

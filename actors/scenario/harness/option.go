@@ -28,7 +28,8 @@ func SyncWrites(c *actors.Config) { c.Sessions.Durability = "sync" }
 // ParkSoon is an option: a session is parked after two idle hours.
 func ParkSoon(c *actors.Config) { c.Sessions.ParkAfter = 2 * time.Hour }
 
-// WithTasks is an option: sessions have the tool "task", and so have children with the agent "helper".
+// WithTasks is an option: sessions have the tool "task", and so have children with the agent
+// "helper".
 func WithTasks(c *actors.Config) {
 	c.Sessions.Default.Tools, c.Sessions.AgentDir = append([]string{"task"}, actortest.ToolNames...), AgentDir
 }
@@ -36,8 +37,9 @@ func WithTasks(c *actors.Config) {
 // AskMode is an option: the permission mode of sessions is "ask".
 func AskMode(c *actors.Config) { c.Sessions.PermissionMode = "ask" }
 
-// SessionPoints are the messages and effects of a session at which faults are injected at random. The
-// common ones are listed twice. A test of actors/scenario/supervision checks that each is reached.
+// SessionPoints are the messages and effects of a session at which faults are injected at random.
+// The common ones are listed twice. A test of actors/scenario/supervision checks that each is
+// reached.
 var SessionPoints = []string{
 	"Request", "StreamParts", "StreamEnd", "ToolDone", "Append", "Append", "Reply", "Reply", "Emit", "StartStream", "StartTool",
 	"LoadSession", "ActivateSession", "Cancel", "AskUI", "StartChild", "TellChild", "ChildOpened", "ChildSettled",

@@ -34,8 +34,8 @@ func (c *Client) Resend(line, id string) gjson.Result {
 	return c.Responses(id)[before]
 }
 
-// RequireRetryInfo checks that an error says whether its command may have run, and when to send it again only if it
-// did not. It reports whether the command may have run.
+// RequireRetryInfo checks that an error says whether its command may have run, and when to send it
+// again only if it did not. It reports whether the command may have run.
 func (c *Client) RequireRetryInfo(v gjson.Result) (unknown bool) {
 	c.T.Helper()
 	data := v.Get("data")

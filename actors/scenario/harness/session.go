@@ -41,8 +41,8 @@ func DeclareTool(session, tool string) string {
 	return `{"type":"set_host_tools","tools":[{"name":"` + tool + `","description":"asks","parameters":{"type":"object"}}]` + At(session) + `}`
 }
 
-// RunWork has a session do something of everything while a fault strikes: a run with tools and a retry,
-// queued input, queries, a dialog.
+// RunWork uses all parts of a session while a fault strikes: a run with tools and a retry, queued
+// input, queries and a dialog.
 func (c *Client) RunWork(session, mark string) {
 	c.T.Helper()
 	c.Say(session, "prompt", mark+"one rounds=2 calls=2 pace=10 work=50")
@@ -57,7 +57,8 @@ func (c *Client) RunWork(session, mark string) {
 	c.AdvanceApproving(session, time.Hour)
 }
 
-// AdvanceApproving lets twice the time d pass and confirms every dialog that opens in the first half.
+// AdvanceApproving lets twice the time d pass and confirms every dialog that opens in the first
+// half.
 func (c *Client) AdvanceApproving(session string, d time.Duration) {
 	for range 8 {
 		c.Advance(d / 8)
@@ -66,8 +67,8 @@ func (c *Client) AdvanceApproving(session string, d time.Duration) {
 	c.Advance(d)
 }
 
-// At returns the member that addresses a command to a session, to be appended to other members. It is
-// empty for the default session, which is "".
+// At returns the member that addresses a command to a session, to be appended to other members. It
+// is empty for the default session, which is "".
 func At(session string) string {
 	if session == "" {
 		return ""
@@ -111,8 +112,8 @@ func (c *Client) Decide(session, id, option string, more ...string) gjson.Result
 	return c.Call(c.T, line+At(session)+`}`)
 }
 
-// OpenParked opens a session, has it complete a prompt and waits until it is parked. The daemon needs the
-// option [ParkSoon]. path is the session's file.
+// OpenParked opens a session, has it complete a prompt and waits until it is parked. The daemon
+// needs the option [ParkSoon]. path is the session's file.
 func (c *Client) OpenParked() (session, path string) {
 	c.T.Helper()
 	session = c.Open()
@@ -131,8 +132,8 @@ func (c *Client) RequireParked(session string) {
 	require.Equal(c.T, "parked", v.Str)
 }
 
-// ChildEvents returns the events about children of a session, as "start A" and "end A 0" with the exit
-// code.
+// ChildEvents returns the events about children of a session, as "start A" and "end A 0" with the
+// exit code.
 func (c *Client) ChildEvents(session string) (list []string) {
 	for _, e := range c.Events(session) {
 		switch e.Get("type").Str {

@@ -16,8 +16,8 @@ import (
 	"troupe/actors/scenario/harness"
 )
 
-// OpenIn opens a session that is placed on the node with a name, in a directory of a root that all nodes
-// share.
+// OpenIn opens a session that is placed on the node with a name, in a directory of a root that all
+// nodes share.
 func (c *Node) OpenIn(cwd, name, client string) string {
 	c.T.Helper()
 	root, _, _ := strings.Cut(cwd, ":")
@@ -49,8 +49,8 @@ func (n *Node) Identify(client string) {
 	n.Call(n.T, fmt.Sprintf(`{"type":"hello","clientId":%q}`, client))
 }
 
-// NewClient connects a client to a node and identifies it. More members of hello are appended to its
-// command. The client's sessions are retained.
+// NewClient connects a client to a node and identifies it. More members of hello are appended to
+// its command. The client's sessions are retained.
 func NewClient(n *Node, client, more string, changes ...func(*conn.Config)) *Node {
 	c := n.ConnectNode(append([]func(*conn.Config){func(of *conn.Config) { of.MultiSession, of.Retain = true, true }}, changes...)...)
 	c.Call(n.T, fmt.Sprintf(`{"type":"hello","clientId":%q%s}`, client, more))
@@ -84,8 +84,8 @@ func (c *Node) OpenOn(name, client string) string {
 // NodeMembers matches the members of an answer that differ between nodes.
 var NodeMembers = regexp.MustCompile(`"node":"[^"]*"|"epoch":"[^"]*"`)
 
-// AwaitResponse waits for the answer to a line that was sent with [actortest.Client.Line] and returns it. There
-// has to be exactly one.
+// AwaitResponse waits for the answer to a line that was sent with [actortest.Client.Line] and
+// returns it. There has to be exactly one.
 func (c *Node) AwaitResponse(id string) gjson.Result {
 	c.T.Helper()
 	for range 1000 {
@@ -97,7 +97,8 @@ func (c *Node) AwaitResponse(id string) gjson.Result {
 	return c.Answer(c.T, id)
 }
 
-// OpenWithHeir is [Node.OpenOn] for a session that is placed on the node next when its node is lost.
+// OpenWithHeir is [Node.OpenOn] for a session that is placed on the node next when its node is
+// lost.
 func (c *Node) OpenWithHeir(name, next, client string) string {
 	c.T.Helper()
 	for i := 0; ; i++ {
@@ -126,8 +127,8 @@ func (c *Node) Ask(id, command, session string) gjson.Result {
 	return c.AwaitResponse(id)
 }
 
-// CheckReadable checks that a session whose node is lost can be read at once and repeatedly, and that no
-// node owns it afterwards.
+// CheckReadable checks that a session whose node is lost can be read at once and repeatedly, and
+// that no node owns it afterwards.
 func (c *Node) CheckReadable(session string) {
 	c.T.Helper()
 	begun := time.Now()

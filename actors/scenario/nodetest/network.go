@@ -77,7 +77,8 @@ func (w *Network) CutNext(direction, bytes int) {
 	w.cut[direction] = bytes
 }
 
-// TakeLink returns the first of the open connections. [Network.CutAll] breaks none of them any more.
+// TakeLink returns the first open connection. The network forgets all connections, so
+// [Network.CutAll] does not break it.
 func (w *Network) TakeLink() *Link {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,13 +160,13 @@ func ClusterWith(t *testing.T, change func(*actors.Config), names ...string) (*N
 	return w, engine, nodes
 }
 
-// Use has the daemon of the node with a name forward clients over the network.
+// Use configures the daemon of the node with a name to forward clients over the network.
 func (w *Network) Use(c *actors.Config, name string) {
 	c.Relay = &relay.Shared{Members: c.Sessions.Cluster.Member, Dial: w, Roots: Roots(name), Held: c.Sessions.Cluster.Held, Log: zerolog.Nop()}
 }
 
-// SetNode makes a node reachable by its name. With a nil node, connections to it are refused from now
-// on.
+// SetNode makes a node reachable by its name. With a nil node, connections to it are refused from
+// now on.
 func (w *Network) SetNode(name string, n *Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"troupe/actors/session"
 )
 
-// Removable creates a directory in the root d, which a test may remove, and returns its path and its name
-// in the cluster.
+// Removable creates a directory in the root d, which a test may remove, and returns its path and
+// its name in the cluster.
 func Removable(t *testing.T) (dir, cwd string) {
 	require.NoError(t, os.MkdirAll(dirs(), 0o700))
 	dir, err := os.MkdirTemp(dirs(), "")
@@ -26,7 +26,8 @@ func Removable(t *testing.T) (dir, cwd string) {
 	return dir, "d:" + filepath.Base(dir)
 }
 
-// Node is a client of a daemon that is a node of a cluster. [Start] returns a new node's first client.
+// Node is a client of a daemon that is a node of a cluster. [Start] returns a new node's first
+// client.
 type Node struct {
 	*harness.Client
 	Name   string
@@ -40,8 +41,8 @@ type Node struct {
 // CopiesDir is the directory in which a node keeps copies of its sessions' logs.
 const CopiesDir = "/agent/troupe/cluster"
 
-// Roots returns the roots of the node with a name. All nodes share w and d. The root g has mode git, and n
-// has no files. The root "only-" and the name belongs to this node alone.
+// Roots returns the roots of the node with a name. All nodes share w and d. The root g has mode
+// git, and n has no files. The root "only-" and the name belongs to this node alone.
 func Roots(name string) map[string]cluster.Root {
 	return map[string]cluster.Root{
 		"w": {Path: harness.EmptyDir, Mode: cluster.Shared}, "g": {Path: "/roots/g", Mode: cluster.Git}, "n": {Path: filepath.Join(FilelessDir(), name), Mode: cluster.None},
@@ -64,8 +65,8 @@ func One(t *testing.T, test func(t *testing.T, n *Node), changes ...func(*actors
 	})
 }
 
-// Two runs a test in fake time with two nodes of a cluster, and ends those that are not lost. They do not
-// reach each other.
+// Two runs a test in fake time with two nodes of a cluster, and ends those that are not lost. They
+// do not reach each other.
 func Two(t *testing.T, test func(t *testing.T, a, b *Node), changes ...func(*actors.Config)) {
 	harness.Bubble(t, func(t *testing.T) {
 		engine, h := clustertest.New(1, 0), &actortest.History{}

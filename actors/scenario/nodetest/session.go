@@ -29,14 +29,15 @@ func Sessions(t *testing.T, engine *clustertest.Memory) (ids []string) {
 	return ids
 }
 
-// Call sends a command and returns the answer. It lets time pass until then, because the engine takes
-// some.
+// Call sends a command and returns the answer. It lets fake time pass until then, because the
+// engine takes some.
 func (n *Node) Call(t testing.TB, command string) gjson.Result {
 	t.Helper()
 	return n.AwaitAnswer(n.Send(command))
 }
 
-// AwaitAnswer waits for the answer to a command that was sent with [actortest.Client.Send] and returns it.
+// AwaitAnswer waits for the answer to a command that was sent with [actortest.Client.Send] and
+// returns it.
 func (n *Node) AwaitAnswer(id string) gjson.Result {
 	n.T.Helper()
 	for range 1000 {
@@ -105,8 +106,8 @@ const UserSaid = `"role":"user","content":[{"type":"text","text":"`
 // CountUserSaid returns how often a log has a user's message with this text.
 func CountUserSaid(log, text string) int { return strings.Count(log, UserSaid+text+`"`) }
 
-// Spans pairs the events of a session that open and close a span. It returns the spans that the client
-// has seen open and not close, and the events that fit none.
+// Spans pairs the events of a session that open and close a span. It returns the spans that the
+// client has seen open and not close, and the events that fit none.
 func (c *Node) Spans(session string) (open, wrong []string) {
 	for _, e := range c.Events(session) {
 		for _, row := range protocol.Events {
