@@ -121,7 +121,7 @@ func (g *crashGuard) receive(c actor.Context, msg any) {
 			panic(reason) // supervision restarts the actor
 		}
 	}()
-	g.session.inputs.step = stepProgress{}
+	g.session.inputs.step.reset()
 	if g.kernel.Faults == nil {
 		g.session.receive(c, msg)
 	} else {

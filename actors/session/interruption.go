@@ -15,7 +15,7 @@ import (
 // stepProgress records how far the effects of one step of the machine have been performed. It is kept
 // outside the machine, so that it is still valid after a panic in the middle of the step.
 type stepProgress struct {
-	ins      []core.Input  // inputs of the step
+	ins      []core.Input  // a copy of the step's inputs, in an array that is used again
 	effects  []core.Effect // effects that the step returned
 	at       int           // index of the first effect that has not been performed completely
 	logged   int           // entries among effects[:logged] are in the log
@@ -25,9 +25,16 @@ type stepProgress struct {
 	effected bool          // an effect has begun since the current message was received
 }
 
+// reset starts the handling of another message.
+func (s *stepProgress) reset() {
+	clear(s.ins)
+	*s = stepProgress{ins: s.ins[:0]}
+}
+
 // begin starts the next step of the current message. It is called with nil after the last one.
 func (s *stepProgress) begin(ins []core.Input) {
-	*s = stepProgress{ins: ins, external: s.external, arrival: s.arrival, effected: s.effected}
+	clear(s.ins)
+	*s = stepProgress{ins: append(s.ins[:0], ins...), external: s.external, arrival: s.arrival, effected: s.effected}
 }
 
 // noteEffect records that an effect begins. Entries that are batched count when they are written.
