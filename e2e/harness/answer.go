@@ -8,8 +8,7 @@ const Pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfD
 // Filler is a text of about thirty tokens.
 const Filler = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
-// LongPrompt is a prompt so long that a compaction in a [NewCompactingPlace] keeps
-// nothing else.
+// LongPrompt is so long that a compaction in a [NewCompactingPlace] keeps only this prompt.
 const LongPrompt = Filler + Filler + Filler
 
 // Answer is the answer to one request of a model. The zero value is an empty stream.
@@ -22,7 +21,7 @@ type Answer struct {
 	Cut    bool   // the connection closes before the closing event
 	Input  int    // tokens of usage; 0 for 100
 	Output int    // tokens of usage; 0 for 10
-	// Raw writes the answer in the place of Steps.
+	// Raw, if set, writes the whole answer instead of Steps.
 	Raw func(w http.ResponseWriter, r *http.Request)
 }
 
@@ -55,13 +54,13 @@ func Gate(name string) Answer { return Answer{Steps: []Step{{Kind: "gate", Name:
 // Fail is an answer with an HTTP status other than 200.
 func Fail(status int, body string) Answer { return Answer{Status: status, Body: body} }
 
-// WithHeader is an answer with a header, which only one with a Status sends.
+// WithHeader adds an HTTP header to an answer. Only answers with a Status send their headers.
 func WithHeader(name, value string, a Answer) Answer {
 	a.Header = http.Header{name: {value}}
 	return a
 }
 
-// Then is one answer: the steps of a, and after them those of b.
+// Then returns an answer with the steps of a followed by those of b.
 func (a Answer) Then(b Answer) Answer {
 	a.Steps = append(append([]Step(nil), a.Steps...), b.Steps...)
 	return a

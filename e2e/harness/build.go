@@ -20,13 +20,13 @@ import (
 
 const (
 	program = "troupe/cmd/troupe"
-	// copyTo is a variable in the environment: the path that a test process copies
-	// the executable in its first argument to, instead of running tests.
+	// copyTo is an environment variable. A test process that has it set copies the executable named
+	// by its first argument to this path instead of running tests.
 	copyTo = "TROUPE_E2E_COPY"
 )
 
-// unwatched are the packages that the race detector does not instrument. The
-// Makefile has the same list, and the reason.
+// unwatched lists the packages that the race detector does not instrument. The Makefile has the
+// same list and explains it.
 var unwatched = []string{"modernc.org/libquickjs", "modernc.org/libc", "github.com/evanw/esbuild/..."}
 
 // buildRace builds the binary with the race detector, or without it where it
@@ -50,8 +50,8 @@ func buildRace(path string) error {
 	return build(path, flags...)
 }
 
-// noRace returns why a program cannot be linked with the race detector, "" if it
-// can: the detector is C, and cgo links it.
+// noRace returns why a program cannot be linked with the race detector, or "" if it can. The
+// detector is written in C, so linking it needs cgo.
 func noRace() (why string, err error) {
 	out, err := exec.Command("go", "env", "-json", "CC", "CGO_ENABLED").Output()
 	if err != nil {
@@ -76,10 +76,10 @@ func noRace() (why string, err error) {
 
 // build builds the program and copies it to a path.
 //
-// Go keeps executables that go run has linked in its build cache, and not those of
-// go build, so that the first package of tests links the program and all others
-// copy it. go run starts what -exec names with the path of the executable; that is
-// this test binary, whose Main copies it.
+// The build cache keeps executables linked by go run, but not those linked by go build. With go
+// run, the first test package links the program and all others copy it. go run starts the program
+// named by -exec with the path of the executable. That program is this test binary, whose Main
+// makes the copy.
 func build(path string, flags ...string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -101,8 +101,8 @@ func build(path string, flags ...string) error {
 	return nil
 }
 
-// copyExecutable is what Main does in the place of tests where go run has started
-// it. It returns the exit code.
+// copyExecutable copies the executable. Main calls it instead of running tests when go run has
+// started this process. It returns the exit code.
 func copyExecutable(from, to string) int {
 	err := func() error {
 		in, err := os.Open(from)
@@ -141,9 +141,9 @@ var failpointBinary = sync.OnceValues(func() (string, error) {
 	return path, build(path, "-tags", "failpoints")
 })
 
-// statSources stats the files that the binary is built from. go test notes which
-// files a test looks at: a pass that it has cached is void when one of them
-// changes, though no test imports them.
+// statSources stats the files that the binary is built from. The go command records which files a
+// test stats. A cached pass is then invalid as soon as one of them changes, although no test
+// imports them.
 var statSources = sync.OnceFunc(func() {
 	const files = `{{with .Module}}{{if .Main}}{{range $.GoFiles}}{{$.Dir}}/{{.}}
 {{end}}{{range $.EmbedFiles}}{{$.Dir}}/{{.}}
@@ -157,8 +157,8 @@ var statSources = sync.OnceFunc(func() {
 	}
 })
 
-// moduleDir is the root of the repository. A package of tests is run in its own
-// directory, which lies two below.
+// moduleDir is the root of the repository. Tests run in the directory of their package, which is
+// two levels below it.
 func moduleDir() string { return filepath.Join("..", "..") }
 
 // lock takes an exclusive lock on a file that exists, between processes as well as

@@ -20,8 +20,8 @@ import (
 	"troupe/e2e/history"
 )
 
-// Daemon is a process that speaks the protocol on its standard input and output,
-// and the lines that it has written.
+// Daemon is a process that speaks the protocol on its standard input and output, and the lines it
+// has written.
 type Daemon struct {
 	T       *testing.T
 	Place   *Place
@@ -162,9 +162,9 @@ func (d *Daemon) Send(line string) {
 	require.NoError(d.T, err)
 }
 
-// Wait waits for the first record that ok accepts, from line from on, which counts
-// from 0. It returns the record, and the number of the line after it. what names
-// the record where it does not come.
+// Wait waits for the first record that ok accepts, starting at line from (counted from 0). It
+// returns the record and the number of the line after it. what names the record in the error
+// message of a timeout.
 func (d *Daemon) Wait(from int, what string, ok func(gjson.Result) bool) (gjson.Result, int) {
 	d.T.Helper()
 	v, at, found := d.WaitOrEOF(from, what, ok)
@@ -174,8 +174,8 @@ func (d *Daemon) Wait(from int, what string, ok func(gjson.Result) bool) (gjson.
 	return v, at
 }
 
-// WaitOrEOF is Wait for a daemon that may end first: found is false where its
-// output has ended without such a record.
+// WaitOrEOF is Wait for a daemon that may exit first: found is false if its output ends without
+// such a record.
 func (d *Daemon) WaitOrEOF(from int, what string, ok func(gjson.Result) bool) (v gjson.Result, next int, found bool) {
 	d.T.Helper()
 	timer := time.AfterFunc(Patience, func() { d.mu.Lock(); d.more.Broadcast(); d.mu.Unlock() })
@@ -299,21 +299,21 @@ func (d *Daemon) Has(kind string) bool {
 	return slices.ContainsFunc(d.Lines(), func(line string) bool { return gjson.Get(line, "type").Str == kind })
 }
 
-// Count is the number of lines so far.
+// Count returns the number of lines written so far.
 func (d *Daemon) Count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.lines)
 }
 
-// Lines are the lines so far.
+// Lines returns the lines written so far.
 func (d *Daemon) Lines() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]string(nil), d.lines...)
 }
 
-// Stderr is what the process has written to stderr so far.
+// Stderr returns the text that the process has written to stderr so far.
 func (d *Daemon) Stderr() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -327,8 +327,8 @@ func (d *Daemon) Close() int {
 	return d.WaitExit()
 }
 
-// WaitExit waits for the process and returns its exit code, or minus the number of
-// the signal that ended it.
+// WaitExit waits for the process and returns its exit code, or the negated number of the signal
+// that killed it.
 func (d *Daemon) WaitExit() int {
 	d.T.Helper()
 	select {
@@ -357,22 +357,22 @@ func (d *Daemon) RespondUI(dialog gjson.Result, members string) {
 	d.Send(`{"type":"extension_ui_response",` + d.sessionMember() + `"id":"` + dialog.Get("id").Str + `",` + members + `}`)
 }
 
-// SessionFile is the session file that get_state names, and its entries.
+// SessionFile returns the path of the session file, as get_state reports it, and its entries.
 func (d *Daemon) SessionFile() (path string, entries []gjson.Result) {
 	d.T.Helper()
 	path = d.OK(`{"type":"get_state"}`).Get("sessionFile").Str
 	return path, ReadEntries(d.T, path)
 }
 
-// WaitTagged is Wait for a record of a type that has the handle of a session.
+// WaitTagged is Wait for a record of a given type that carries the handle of a session.
 func (d *Daemon) WaitTagged(from int, session, kind string) (gjson.Result, int) {
 	return d.Wait(from, kind+" of "+session, func(v gjson.Result) bool {
 		return v.Get("sessionId").Str == session && v.Get("type").Str == kind
 	})
 }
 
-// OpenSession opens a session and returns its handle. params are further members
-// of open_session, each after a comma.
+// OpenSession opens a session and returns its handle. params holds further members of open_session,
+// each preceded by a comma.
 func (d *Daemon) OpenSession(params string) string {
 	d.T.Helper()
 	return d.OK(`{"type":"open_session"` + params + `}`).Get("sessionId").Str

@@ -10,7 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// ReadEntries reads a session file. Each of its lines has to be whole, and JSON.
+// ReadEntries reads a session file. It fails the test if a line is incomplete or is not JSON.
 func ReadEntries(t *testing.T, path string) (entries []gjson.Result) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -23,7 +23,7 @@ func ReadEntries(t *testing.T, path string) (entries []gjson.Result) {
 	return entries
 }
 
-// ReadFile reads a file that has to be there.
+// ReadFile reads a file that must exist.
 func ReadFile(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -31,8 +31,8 @@ func ReadFile(t *testing.T, path string) string {
 	return string(data)
 }
 
-// LongSession is the content of a session file with n messages, each the child of
-// the one before it.
+// LongSession returns the content of a session file with n messages, each the child of the one
+// before it.
 func LongSession(cwd string, n int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"type":"session","version":3,"id":"01234567-89ab-7def-8123-456789abcdef","timestamp":"2026-01-01T00:00:00.000Z","cwd":%q}`+"\n", cwd)

@@ -13,9 +13,9 @@ import (
 	"troupe/e2e/history"
 )
 
-// RecordHistory starts the history that [Place.CheckHistory] checks: the lines of
-// all daemons of the place, which have to run one after the other, and the requests
-// to its model server.
+// RecordHistory starts recording the history that [Place.CheckHistory] checks: the lines of all
+// daemons of the place and the requests to its model server. The daemons must run one after
+// another.
 func (p *Place) RecordHistory() {
 	p.history = &history.History{}
 	p.Model.mu.Lock()
@@ -23,15 +23,15 @@ func (p *Place) RecordHistory() {
 	p.Model.history = p.history
 }
 
-// record adds to the history, if there is one.
+// record adds a line to the history if one is being recorded.
 func (p *Place) record(kind history.Kind, line string) {
 	if p.history != nil {
 		p.history.Add(kind, line)
 	}
 }
 
-// CheckHistory checks the history and the session files against the laws of tasks
-// in package history.
+// CheckHistory checks the history and the session files against the invariants of tasks in package
+// history.
 func (p *Place) CheckHistory(o history.Options) {
 	p.T.Helper()
 	o.Files = map[string][]byte{}

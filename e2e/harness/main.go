@@ -30,8 +30,7 @@ import (
 	"troupe/e2e/need"
 )
 
-// Patience bounds how long a test waits for something that must happen. It detects
-// a hang; nothing is expected to take that long.
+// Patience bounds how long a test waits for something that must happen. It only detects hangs.
 const Patience = 30 * time.Second
 
 var (

@@ -16,10 +16,9 @@ import (
 	"troupe/e2e/history"
 )
 
-// ModelServer is a fake model server on loopback. It chooses the protocol of an
-// answer by the path of the request: anthropic-messages, openai-completions,
-// openai-responses or google-generative-ai. It gives the answers that a test has
-// enqueued one after the other, and keeps the requests.
+// ModelServer is a fake model server on loopback. The path of a request selects the protocol of its
+// answer: anthropic-messages, openai-completions, openai-responses or google-generative-ai. It
+// returns the enqueued answers in order and records the requests.
 type ModelServer struct {
 	Server *httptest.Server
 	t      *testing.T
@@ -99,7 +98,7 @@ func firstMessage(body []byte) string {
 	return ""
 }
 
-// Clear drops the answers that Enqueue has added and nobody has asked for.
+// Clear drops the enqueued answers that no request has consumed.
 func (s *ModelServer) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +112,7 @@ func (s *ModelServer) Drop(n int) {
 	s.answers = s.answers[:len(s.answers)-n]
 }
 
-// OpenGate lets the answers behind a gate continue, now and later.
+// OpenGate releases the answers that wait at a gate, now and in the future.
 func (s *ModelServer) OpenGate(name string) { close(s.gate(name)) }
 
 func (s *ModelServer) gate(name string) chan struct{} {
@@ -125,7 +124,7 @@ func (s *ModelServer) gate(name string) chan struct{} {
 	return s.gates[name]
 }
 
-// OpenGates opens all gates, and forgets their names.
+// OpenGates opens all gates and forgets their names.
 func (s *ModelServer) OpenGates() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,16 +138,16 @@ func (s *ModelServer) OpenGates() {
 	}
 }
 
-// Decide sets a function that answers every request by its body, in the place of
-// the answers of Enqueue. It is called for one request at a time.
+// Decide sets a function that computes every answer from the request body, instead of the answers
+// of Enqueue. It is called for one request at a time.
 func (s *ModelServer) Decide(decide func(body gjson.Result) Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.decide = decide
 }
 
-// SetSummary sets the answer to every request that asks for a summary. It is not
-// taken from the answers of Enqueue.
+// SetSummary sets the answer to every request for a summary. Such requests do not consume answers
+// of Enqueue.
 func (s *ModelServer) SetSummary(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +171,7 @@ func (s *ModelServer) Request(n int) Request {
 	return s.requests[n]
 }
 
-// Conversations are the first user messages of all requests so far.
+// Conversations returns the first user message of each request so far.
 func (s *ModelServer) Conversations() (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +181,7 @@ func (s *ModelServer) Conversations() (list []string) {
 	return list
 }
 
-// RequestCount is the number of requests so far.
+// RequestCount returns the number of requests so far.
 func (s *ModelServer) RequestCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +245,7 @@ func (s *ModelServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// historyLine is a request of anthropic-messages in the form of package history.
+// historyLine converts a request of anthropic-messages to the form of package history.
 func historyLine(n int, body []byte) string {
 	type result struct {
 		Call string `json:"call"`

@@ -21,10 +21,9 @@ type Pi struct {
 	Dist    string // of its JavaScript files, in the package
 }
 
-// Pi0457 and Pi0871 are the default target of the protocol, and the newest version
-// that runs on the Node of a current distribution. The others are versions whose
-// client has other methods: the one that introduced hooks, one in between, and the
-// newest, of which only the client class is used.
+// Pi0457 is the default target of the protocol. Pi0871 is the newest version that runs on the Node
+// of a current distribution. The others are versions whose client class has other methods: the one
+// that introduced hooks, one in between, and the newest, of which only the client class is used.
 var (
 	Pi0311 = Pi{Version: "0.31.1", Dir: "0.31", Package: "@mariozechner/pi-coding-agent", Dist: "dist"}
 	Pi0457 = Pi{Version: "0.45.7", Dir: ".", Package: "@mariozechner/pi-coding-agent", Dist: "dist"}
@@ -33,11 +32,11 @@ var (
 	Pi152  = Pi{Version: "1.5.2", Dir: "1.5", Package: "@earendil-works/pi-coding-agent", Node: "node_modules/.bin/node", Dist: "dist"}
 )
 
-// Pis are the versions that run whole.
+// Pis lists the versions of which the whole program can run.
 var Pis = []Pi{Pi0457, Pi0871}
 
-// Install installs the locked packages. It returns the path of node, and of the
-// directory of pi's JavaScript files.
+// Install installs the locked packages. It returns the path of node and the directory of pi's
+// JavaScript files.
 func (v Pi) Install(t *testing.T) (node, dist string) {
 	t.Helper()
 	dir := v.dir(t)
@@ -61,9 +60,8 @@ func (v Pi) dir(t *testing.T) string {
 	return dir
 }
 
-// NPMInstall installs the packages of a lock file, unless they are there, and
-// returns the path of node. The test is skipped where there is no Node or no
-// registry.
+// NPMInstall installs the packages of a lock file if they are missing, and returns the path of
+// node. It skips the test if Node is not installed or the registry cannot be reached.
 func NPMInstall(t *testing.T, dir string) (node string) {
 	t.Helper()
 	node = need.Program(t, "node")
@@ -82,8 +80,8 @@ func NPMInstall(t *testing.T, dir string) (node string) {
 	return node
 }
 
-// StartPi starts pi itself in the place of troupe, with the same home, directory
-// and model server.
+// StartPi starts pi itself instead of troupe, with the same home, working directory and model
+// server.
 func (p *Place) StartPi(v Pi, args ...string) *Daemon {
 	p.T.Helper()
 	node, dist := v.Install(p.T)

@@ -14,8 +14,8 @@ import (
 	"troupe/e2e/need"
 )
 
-// Place is a home for the daemons of one test: an agent directory, a working
-// directory and a fake model server, all of them removed with the test.
+// Place holds the directories and the fake model server of one test. All of them are removed when
+// the test ends.
 type Place struct {
 	T     *testing.T
 	Root  string       // contains everything else, and is TMPDIR
@@ -27,7 +27,7 @@ type Place struct {
 	history *history.History // of all its daemons; nil without RecordHistory
 }
 
-// NewPlace makes an empty home with a models.json that points at a fake server.
+// NewPlace makes an empty home directory and a models.json that points at a fake model server.
 func NewPlace(t *testing.T) *Place {
 	statSources()
 	root := t.TempDir()
@@ -39,8 +39,8 @@ func NewPlace(t *testing.T) *Place {
 	return p
 }
 
-// NewCompactingPlace makes a home whose settings compact a session after a few
-// messages, and retry at once.
+// NewCompactingPlace makes a home whose settings compact a session after a few messages and retry
+// immediately.
 func NewCompactingPlace(t *testing.T) *Place {
 	p := NewPlace(t)
 	p.WriteFile(filepath.Join(p.AgentDir(), "settings.json"), `{"compaction":{"reserveTokens":1000,"keepRecentTokens":50},"retry":{"baseDelayMs":1,"provider":{"maxRetries":0}}}`)
@@ -50,8 +50,8 @@ func NewCompactingPlace(t *testing.T) *Place {
 // AgentDir is the agent directory of its daemons.
 func (p *Place) AgentDir() string { return filepath.Join(p.Home, ".pi", "agent") }
 
-// WriteFile writes a file and the directories above it. A relative path starts at
-// the working directory.
+// WriteFile writes a file and creates its parent directories. A relative path is relative to the
+// working directory.
 func (p *Place) WriteFile(path, content string) {
 	p.T.Helper()
 	if !filepath.IsAbs(path) {
@@ -75,7 +75,7 @@ func (p *Place) WriteExtension(name, source string) string {
 	return path
 }
 
-// Environ is the environment of its daemons. The variables of Env come last.
+// Environ returns the environment of its daemons. The variables of Env come last.
 func (p *Place) Environ() []string {
 	env := []string{
 		"HOME=" + p.Home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + p.Root, "TROUPE_E2E=1",
@@ -86,12 +86,12 @@ func (p *Place) Environ() []string {
 	return append(env, p.Env...)
 }
 
-// ModelArgs are arguments that choose the fake model, followed by args.
+// ModelArgs returns arguments that select the fake model, followed by args.
 func (p *Place) ModelArgs(args ...string) []string {
 	return append([]string{"--provider", "mock", "--model", "mock-1"}, args...)
 }
 
-// RunOnce runs the binary to its end, with a text as its standard input.
+// RunOnce runs the binary until it exits, with a text as its standard input.
 func (p *Place) RunOnce(stdin string, args ...string) (stdout, stderr string, code int) {
 	p.T.Helper()
 	cmd := exec.Command(Binary, args...)
@@ -106,7 +106,7 @@ func (p *Place) RunOnce(stdin string, args ...string) (stdout, stderr string, co
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// Git runs git in the working directory and returns what it prints.
+// Git runs git in the working directory and returns its output.
 func (p *Place) Git(args ...string) string {
 	p.T.Helper()
 	cmd := exec.Command(need.Program(p.T, "git"), append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Eventually polls a condition that another process brings about without telling
-// anybody. What a daemon announces on its output is waited for with [Daemon.Wait].
+// Eventually polls a condition that another process changes without notifying the test. Use
+// [Daemon.Wait] for records that a daemon writes to its output.
 func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -47,7 +47,7 @@ func Alive(pid int) bool {
 	return !strings.HasPrefix(rest, "Z")
 }
 
-// PeakMemory is the most resident memory that a process has had, in bytes.
+// PeakMemory returns the peak resident memory of a process in bytes.
 func PeakMemory(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

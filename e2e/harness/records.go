@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Clip shortens a text to n bytes for a message.
+// Clip shortens a text to n bytes for an error message.
 func Clip(s string, n int) string {
 	if len(s) > n {
 		return s[:n] + "…"
@@ -14,7 +14,7 @@ func Clip(s string, n int) string {
 	return s
 }
 
-// Kinds are the types of events, in their order.
+// Kinds returns the types of events, in order.
 func Kinds(events []gjson.Result) []string {
 	var list []string
 	for _, e := range events {
@@ -23,7 +23,8 @@ func Kinds(events []gjson.Result) []string {
 	return list
 }
 
-// FirstEvent is the first event of a type. It does not exist where there is none.
+// FirstEvent returns the first event of a type. If there is no such event, Exists of the result is
+// false.
 func FirstEvent(events []gjson.Result, kind string) gjson.Result {
 	for _, e := range events {
 		if e.Get("type").Str == kind {
@@ -33,7 +34,7 @@ func FirstEvent(events []gjson.Result, kind string) gjson.Result {
 	return gjson.Result{}
 }
 
-// ResultTexts are the texts of the tool results in events of a type, one a line.
+// ResultTexts returns the texts of tool results in events of a type, one per line.
 func ResultTexts(events []gjson.Result, kind string) string {
 	var list []string
 	for _, e := range events {

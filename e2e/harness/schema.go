@@ -11,8 +11,8 @@ import (
 	"troupe/protocol/schema"
 )
 
-// wireSchemas is the published schema, with one schema for each kind of line, so
-// that a failure names what is wrong instead of everything the line is not.
+// wireSchemas is the published schema, split into one schema per kind of line. A failure then
+// reports the actual mistake instead of every alternative that does not match.
 var wireSchemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.JSON()))
 	if err != nil {

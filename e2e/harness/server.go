@@ -23,7 +23,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Server is a process of troupe serve, which clients connect to.
+// Server is a process running troupe serve, to which clients connect.
 type Server struct {
 	T      *testing.T
 	Place  *Place
@@ -37,8 +37,8 @@ type Server struct {
 	stderr bytes.Buffer
 }
 
-// Serve starts a server on a socket of the place. It returns when clients can
-// connect, or the process has ended.
+// Serve starts a server on a Unix socket of the place. It returns when clients can connect or when
+// the process has exited.
 func (p *Place) Serve(args ...string) *Server {
 	p.T.Helper()
 	s := &Server{T: p.T, Place: p, Socket: filepath.Join(p.Root, "run", "s.sock"), Ended: make(chan error, 1)}
@@ -74,7 +74,7 @@ func (p *Place) Serve(args ...string) *Server {
 	return s
 }
 
-// Stderr is what the process has written to stderr so far.
+// Stderr returns the text that the process has written to stderr so far.
 func (s *Server) Stderr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *Server) Connect(args ...string) *Daemon {
 	return s.Place.StartRaw(append([]string{"connect", "--to", s.Socket}, args...)...)
 }
 
-// Do sends an HTTP request. header has the name and the value of each header.
+// Do sends an HTTP request. header alternates names and values of headers.
 func (s *Server) Do(method, path, body string, header ...string) (status int, answer string) {
 	s.T.Helper()
 	req, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
@@ -126,7 +126,7 @@ func (s *Server) Login(code string) (token, scope string) {
 	return gjson.Get(answer, "token").Str, gjson.Get(answer, "scope").Str
 }
 
-// Token is the token for programs, from its file.
+// Token reads the token for programs from its file.
 func (s *Server) Token() string {
 	s.T.Helper()
 	raw, err := os.ReadFile(filepath.Join(s.Place.AgentDir(), "troupe", "serve.token"))
@@ -134,16 +134,16 @@ func (s *Server) Token() string {
 	return strings.TrimSpace(string(raw))
 }
 
-// Bearer is the header, for [Server.Do], that carries a token.
+// Bearer returns the header, for [Server.Do], that carries a token.
 func Bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
-// Dial opens a WebSocket at the usual path. It returns the HTTP status, too.
+// Dial opens a WebSocket at the default path. It also returns the HTTP status.
 func (s *Server) Dial(token, protocol string) (*WSClient, string) {
 	s.T.Helper()
 	return s.DialPath("/v1/ws", token, protocol)
 }
 
-// DialPath opens a WebSocket at a path.
+// DialPath is Dial for another path.
 func (s *Server) DialPath(path, token, protocol string) (*WSClient, string) {
 	s.T.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))

@@ -19,8 +19,8 @@ type stream struct {
 	n     int    // of the request, from 1; 0 once it is in the history
 }
 
-// recordUsage adds the end of the request to the history, before the client can
-// know of it.
+// recordUsage adds the end of the request to the history. It is called before the client can see
+// that end.
 func (s *stream) recordUsage(output int) {
 	if s.model.history != nil && s.n != 0 {
 		s.model.history.Add(history.Answered, fmt.Sprintf(`{"n":%d,"output":%d}`, s.n, output))
@@ -39,8 +39,8 @@ func (s *stream) event(name string, data any) {
 	s.flush()
 }
 
-// pause handles steps without content. goOn is false where the client has gone, or
-// the answer is never to end.
+// pause handles steps without content. goOn is false if the client has disconnected or the answer
+// must never end.
 func (s *stream) pause(st Step) (isPause, goOn bool) {
 	switch st.Kind {
 	case "gate":
@@ -66,7 +66,7 @@ func (s *stream) pause(st Step) (isPause, goOn bool) {
 // m is a JSON object.
 type m = map[string]any
 
-// messages speaks anthropic-messages.
+// messages writes an answer in the protocol anthropic-messages.
 func (s *stream) messages() {
 	in, out := s.a.usage()
 	s.event("message_start", m{"type": "message_start", "message": m{"id": "msg_1", "type": "message", "role": "assistant", "content": []any{},
@@ -126,7 +126,7 @@ func (s *stream) anthropicDeltas(st Step) []m {
 	return []m{{"type": "text_delta", "text": st.Part}}
 }
 
-// completions speaks openai-completions.
+// completions writes an answer in the protocol openai-completions.
 func (s *stream) completions() {
 	in, out := s.a.usage()
 	chunk := func(delta m, finish any) {

@@ -12,8 +12,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// WSClient is a client of a WebSocket that writes and reads frames itself, so that
-// a test can send whatever a client may send.
+// WSClient is a WebSocket client that reads and writes frames itself, so that a test can send
+// invalid ones.
 type WSClient struct {
 	T      *testing.T
 	Conn   net.Conn

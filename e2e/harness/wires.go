@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// responses speaks openai-responses.
+// responses writes an answer in the protocol openai-responses.
 func (s *stream) responses() {
 	in, out := s.a.usage()
 	send := func(kind string, data m) {
@@ -83,7 +83,7 @@ func (s *stream) responses() {
 	send(kind, m{"response": final})
 }
 
-// google speaks google-generative-ai.
+// google writes an answer in the protocol google-generative-ai.
 func (s *stream) google() {
 	in, out := s.a.usage()
 	chunk := func(part m, finish string) {
