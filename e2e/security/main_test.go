@@ -1,5 +1,5 @@
-// Package security tests what is allowed to run: permissions, the sandbox, and trust in
-// projects.
+// Package security tests the limits on tool calls and projects: permissions, the sandbox, and trust
+// in projects.
 package security
 
 import (

@@ -13,8 +13,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestPermissionOfWhatRuns: a call is judged as it would run, after extensions have
-// changed it, and the question and its answer are in the session file.
+// TestPermissionOfWhatRuns checks that permission rules apply to a tool call after an extension has
+// changed its arguments.
 func TestPermissionOfWhatRuns(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -29,8 +29,8 @@ func TestPermissionOfWhatRuns(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestPermissionOfReplacedTools: what rules deny of a built-in tool, or ask about, holds for the tool
-// of an extension that has taken its place as well, whatever a person changes; what they allow does not.
+// TestPermissionOfReplacedTools checks an extension tool that replaces a built-in one. Deny and ask
+// rules of the built-in tool still apply to it, but allow rules do not.
 func TestPermissionOfReplacedTools(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -73,8 +73,8 @@ func TestPermissionOfReplacedTools(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestApprovalIsRecorded: what was asked and answered is in the session file, and what was
-// allowed for the session is not allowed in the next one.
+// TestApprovalIsRecorded checks that an approval request and its response are written to the
+// session file. A permission granted for the session does not apply to the next session.
 func TestApprovalIsRecorded(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -99,7 +99,8 @@ func TestApprovalIsRecorded(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestNobodyApproves: a single run has nobody to ask.
+// TestNobodyApproves checks that a single run, which has no client to ask, denies calls that need
+// approval.
 func TestNobodyApproves(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -112,8 +113,9 @@ func TestNobodyApproves(t *testing.T) {
 	}
 }
 
-// TestPermissionOfTasks: what a task would be verified by is judged with its call, as bash
-// is. What the user's settings run is only ever denied; what a call brings is asked about.
+// TestPermissionOfTasks checks that the verification commands of a task are judged together with
+// its call, by the rules for bash. Commands from the user's settings can only be denied. Commands
+// from the call also need approval.
 func TestPermissionOfTasks(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -170,8 +172,8 @@ func TestPermissionOfTasks(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestProjectRulesOfTasks: what a project forbids is forbidden in copies of it as well,
-// though git ignores the file that says so.
+// TestProjectRulesOfTasks checks that the deny rules of a project also apply in worktrees of it,
+// even if git ignores the rules file.
 func TestProjectRulesOfTasks(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -14,8 +14,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestSandbox: the model's commands, the client's, the tools that write, extensions and
-// what these start are all bound.
+// TestSandbox checks that the sandbox confines the model's commands, the client's commands, the
+// tools that write files, and extensions with their child processes.
 func TestSandbox(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -53,8 +53,8 @@ func TestSandbox(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestSandboxOfFiles: permission files and open_session make it stricter, and nothing
-// makes it looser.
+// TestSandboxOfFiles checks that permission files and open_session can make the sandbox stricter
+// but never weaker.
 func TestSandboxOfFiles(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -83,8 +83,8 @@ func TestSandboxOfFiles(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestSandboxOfInlineExtensions: the daemon is not bound, so it runs no extensions of a
-// session that is.
+// TestSandboxOfInlineExtensions checks that a sandboxed session loads no inline extensions. They
+// would run in the daemon, which is not sandboxed.
 func TestSandboxOfInlineExtensions(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -95,8 +95,8 @@ func TestSandboxOfInlineExtensions(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(p.Work, "ran"))
 }
 
-// TestSandboxOfTasks: what a task does and what verifies it are bound like the session's
-// own commands, but to the workspace where that is where they work.
+// TestSandboxOfTasks checks that the commands of a task and of its verification run in the
+// session's sandbox. In mode workspace they may write to the task's worktree only.
 func TestSandboxOfTasks(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -138,8 +138,8 @@ func TestSandboxOfTasks(t *testing.T) {
 	}
 }
 
-// TestSandboxLeft: in mode ask a command may run without the sandbox, if somebody says so each
-// time; in no other mode, by no rule, and not by what the model says alone.
+// TestSandboxLeft checks that in mode ask a command may run without the sandbox if a client
+// approves it each time. In other modes, by a rule, or by the model's request alone, it may not.
 func TestSandboxLeft(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -187,7 +187,7 @@ func TestSandboxLeft(t *testing.T) {
 	}
 }
 
-// outsideOf is a directory that no sandbox lets be written to.
+// outsideOf returns a directory that is not writable in any sandbox.
 func outsideOf(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir() // directories for temporary files may always be written to

@@ -17,13 +17,13 @@ import (
 	"troupe/e2e/harness"
 )
 
-// namesAnthropic begins settings of a user whose key for that provider is hidden
-// from children.
+// namesAnthropic is the start of a settings file that names the provider anthropic. Its API key is
+// hidden from child processes.
 const namesAnthropic = `{"modelThinkingLevels":{"anthropic/claude":"low"}`
 
-// hostile fills a directory with what a repository could bring: texts, and
-// everything that runs, redirects, loosens or widens. Whatever of it runs leaves
-// the file ran in the home.
+// hostile fills a directory with files that a malicious repository could contain: text files, and
+// settings that run commands, redirect requests or weaken limits. Anything that runs writes the
+// file "ran" in the home directory.
 func hostile(p *harness.Place, dir, proxy string) {
 	ran := filepath.Join(p.Home, "ran")
 	shell := filepath.Join(dir, "shell.sh")
@@ -44,17 +44,17 @@ func hostile(p *harness.Place, dir, proxy string) {
 `, dir))
 }
 
-// result is what a run in a hostile directory came to.
+// result holds the system prompt, the state and the output of a run in a hostile directory.
 type result struct{ system, state, output string }
 
-// and ends the daemon and adds what it said on stderr.
+// and ends the daemon and appends its stderr to the output.
 func (r result) and(d *harness.Daemon) result {
 	require.Zero(d.T, d.Close())
 	r.output += d.Stderr()
 	return r
 }
 
-// countingProxy counts what is sent through it.
+// countingProxy is an HTTP proxy that counts the requests sent through it.
 func countingProxy(t *testing.T) (url string, n *atomic.Int32) {
 	n = new(atomic.Int32)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,8 +65,8 @@ func countingProxy(t *testing.T) (url string, n *atomic.Int32) {
 	return s.URL, n
 }
 
-// TestRepositoryRunsNothing: in every mode a project that nobody has trusted
-// brings its texts and its harmless settings, and nothing else.
+// TestRepositoryRunsNothing checks, in every mode, that only text files and harmless settings of an
+// untrusted project are loaded.
 func TestRepositoryRunsNothing(t *testing.T) {
 	t.Parallel()
 	rpc := func(params ...string) func(*harness.Place, string) result {
@@ -132,7 +132,7 @@ func TestRepositoryRunsNothing(t *testing.T) {
 	}
 }
 
-// TestTrustedRepository: who says so gets all of it.
+// TestTrustedRepository checks that everything is loaded from a project that the user has trusted.
 func TestTrustedRepository(t *testing.T) {
 	t.Parallel()
 	for name, trust := range map[string]func(*harness.Place) []string{
@@ -175,8 +175,8 @@ func TestTrustedRepository(t *testing.T) {
 	}
 }
 
-// TestNoApprove: the flag means what pi means by it, and pi1 loads what pi 1.x
-// loads.
+// TestNoApprove checks that --no-approve means the same as in pi, and that the dialect pi1 loads
+// the same files as pi 1.x.
 func TestNoApprove(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--no-approve"}, {"--dialect", "pi1"}} {
@@ -195,8 +195,8 @@ func TestNoApprove(t *testing.T) {
 	}
 }
 
-// TestForeignQueue: what a session file has queued is the user's word only where
-// the user's sessions are.
+// TestForeignQueue checks that queued input in a session file is only used if the file is in the
+// user's session directory.
 func TestForeignQueue(t *testing.T) {
 	t.Parallel()
 	for name, own := range map[string]bool{"foreign": false, "own": true} {
@@ -227,8 +227,8 @@ func TestForeignQueue(t *testing.T) {
 	}
 }
 
-// TestNetworkOfSessions: a proxy and its silence are a session's, wherever the
-// daemon was started.
+// TestNetworkOfSessions checks that the proxy setting applies to one session, independent of the
+// directory in which the daemon was started.
 func TestNetworkOfSessions(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -254,7 +254,8 @@ func TestNetworkOfSessions(t *testing.T) {
 	assert.Equal(t, "completed", prompt(fmt.Sprintf(`,"cwd":%q`, other)))
 }
 
-// TestNoProxy: what NO_PROXY names is asked directly, also beside a proxy of the settings.
+// TestNoProxy checks that hosts in NO_PROXY are requested directly, even if the settings name a
+// proxy.
 func TestNoProxy(t *testing.T) {
 	t.Parallel()
 	for noProxy, want := range map[string]int32{"": 1, "models.example, 127.0.0.1": 0} {
@@ -270,7 +271,7 @@ func TestNoProxy(t *testing.T) {
 	}
 }
 
-// TestOpenSessionSettings: what a client sends is checked before anything is
+// TestOpenSessionSettings checks that settings in open_session are validated before the session is
 // opened.
 func TestOpenSessionSettings(t *testing.T) {
 	t.Parallel()
@@ -289,8 +290,8 @@ func TestOpenSessionSettings(t *testing.T) {
 	assert.Len(t, d.OK(`{"type":"list_open_sessions"}`).Get("sessions").Array(), 0)
 }
 
-// TestFilesWithoutEnd: a project's files may be anything, and open_session is
-// answered.
+// TestFilesWithoutEnd checks that open_session returns even if project files are devices, special
+// files or very large.
 func TestFilesWithoutEnd(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -314,7 +315,7 @@ func TestFilesWithoutEnd(t *testing.T) {
 	assert.Contains(t, d.Stderr(), "hole/AGENTS.md: larger than 1 MiB")
 }
 
-// TestUnknownTools: names that nobody has are named.
+// TestUnknownTools checks that unknown tool names are reported on stderr.
 func TestUnknownTools(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -326,7 +327,8 @@ func TestUnknownTools(t *testing.T) {
 	assert.Contains(t, d.Stderr(), "open_session: unknown tool third")
 }
 
-// TestLargeTemplate: a small template that asks for its arguments many times.
+// TestLargeTemplate checks that a small template which repeats its arguments many times cannot
+// expand to more than 16 MiB.
 func TestLargeTemplate(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -340,8 +342,8 @@ func TestLargeTemplate(t *testing.T) {
 	assert.Zero(t, d.OK(`{"type":"get_state"}`).Get("messageCount").Int())
 }
 
-// TestTrustOfTasks: a child that works on a copy of the project trusts it as the session
-// above it does, and not as it would a directory that nobody has said anything of.
+// TestTrustOfTasks checks that a task in a copy of the project inherits the trust of its parent
+// session.
 func TestTrustOfTasks(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {

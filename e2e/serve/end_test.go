@@ -25,8 +25,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestServeDrain: a run that is under way when the daemon is told to end comes to its end,
-// and meanwhile nobody else is taken.
+// TestServeDrain checks that a running prompt finishes while the daemon shuts down, and that new
+// requests are refused meanwhile.
 func TestServeDrain(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -52,7 +52,7 @@ func TestServeDrain(t *testing.T) {
 	assert.FileExists(t, filepath.Join(p.Root, "profiles", "allocs.pprof"))
 }
 
-// TestServeTLS: with a certificate the port speaks TLS and nothing else.
+// TestServeTLS checks that a port with a certificate accepts TLS only.
 func TestServeTLS(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -96,8 +96,8 @@ func TestServeTLS(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestStalledWebSocket: a client on TCP that does not read holds no session back. It is
-// told where events are missing, and its commands are answered.
+// TestStalledWebSocket checks that a WebSocket client that does not read cannot block a session. It
+// receives resync where events are missing, and its commands are still answered.
 func TestStalledWebSocket(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -109,8 +109,8 @@ func TestStalledWebSocket(t *testing.T) {
 	handle := reads.WaitFor("open").Get("data.sessionId").Str
 	stalls.Send(`{"id":"attach","type":"attach","sessionId":"` + handle + `"}`)
 	stalls.WaitFor("attach")
-	long := strings.Repeat("x", 100<<10) // far less than may wait, so who reads misses nothing
-	for range 60 {                       // far more, with what the kernel takes
+	long := strings.Repeat("x", 100<<10) // less than may be queued
+	for range 60 {                       // more than may be queued, socket buffers included
 		p.Model.Enqueue(harness.Text(long))
 		reads.Send(`{"id":"p","type":"prompt","message":"go","sessionId":"` + handle + `"}`)
 		reads.WaitFor("agent_settled")
@@ -123,8 +123,8 @@ func TestStalledWebSocket(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestServeDraining: a client on TCP is told that the end has begun, hears the run that is
-// under way to its end, and is told why its WebSocket closes.
+// TestServeDraining checks that a WebSocket client receives draining when the daemon shuts down. It
+// then receives the rest of the run, and a close frame that states the reason.
 func TestServeDraining(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -155,7 +155,8 @@ func TestServeDraining(t *testing.T) {
 	assert.Regexp(t, `"command":"prompt","code":"session_closing"`, s.Stderr())
 }
 
-// TestServeDrainingAnswers: what is asked while the daemon ends can be answered, until its time is over.
+// TestServeDrainingAnswers checks that approval requests can still be answered while the daemon
+// drains.
 func TestServeDrainingAnswers(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -184,8 +185,8 @@ func TestServeDrainingAnswers(t *testing.T) {
 	assert.Equal(t, "yes\nyes\n", string(made))
 }
 
-// TestOnAttention: a command of the user's is told that a session has come to an end, and by
-// which answer.
+// TestOnAttention checks that the command of --on-attention is run with a notification when a run
+// ends.
 func TestOnAttention(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -195,7 +196,7 @@ func TestOnAttention(t *testing.T) {
 	p.Model.Enqueue(harness.Text("all of it"))
 	d := s.Connect("--permission-mode", "auto")
 	d.Send(`{"type":"prompt","message":"go on"}`)
-	said, err := os.ReadFile(told) // waits for who writes
+	said, err := os.ReadFile(told) // blocks until the command opens the pipe for writing
 	require.NoError(t, err)
 	n := gjson.ParseBytes(said)
 	assert.Equal(t, "done go on all of it "+p.Work, n.Get("kind").Str+" "+n.Get("title").Str+" "+n.Get("text").Str+" "+n.Get("cwd").Str, string(said))

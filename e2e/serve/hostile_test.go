@@ -18,7 +18,7 @@ import (
 	"troupe/e2e/harness"
 )
 
-// roundTrip sends bytes and returns the status of the answer; 0 for none.
+// roundTrip sends bytes and returns the status of the response, or 0 if there is no response.
 func roundTrip(s *harness.Server, request string) int {
 	s.T.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
@@ -35,7 +35,7 @@ func roundTrip(s *harness.Server, request string) int {
 	return res.StatusCode
 }
 
-// TestHostileRequests: requests as no decent client makes them.
+// TestHostileRequests checks the responses to malformed and malicious HTTP requests.
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -80,7 +80,8 @@ func TestHostileRequests(t *testing.T) {
 	assert.NotContains(t, s.Stderr(), "panic")
 }
 
-// TestHostileFrames: what no WebSocket says ends it with the code for that, and nobody else's.
+// TestHostileFrames checks that an invalid WebSocket frame closes its own connection with the right
+// code, and no other connection.
 func TestHostileFrames(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -1,5 +1,5 @@
-// Package serve tests troupe serve and the clients that connect to it: over a socket, HTTP
-// and WebSockets, by hand and cut at any byte.
+// Package serve tests troupe serve and the clients that connect to it over a Unix socket, HTTP and
+// WebSockets, including malformed requests and connections that are cut at any byte.
 package serve
 
 import (

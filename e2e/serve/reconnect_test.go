@@ -15,9 +15,9 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestServeAsksAgain: the daemon ends while it asks about a command: it is killed, its time to
-// drain is over, or nobody is there whom it could wait for. The one that comes after it asks the same
-// client again, under the same id, as soon as the session is looked at, and runs the command after the answer.
+// TestServeAsksAgain checks a daemon that ends while an approval is pending: it is killed, its
+// drain time expires, or its last client leaves. When the session is opened in the next daemon, the
+// client receives the same approval request, with the same id. The command runs after the answer.
 func TestServeAsksAgain(t *testing.T) {
 	t.Parallel()
 	for how, end := range map[string]func(*harness.Server, *harness.WSClient){
@@ -73,8 +73,8 @@ func asksAgain(t *testing.T, end func(*harness.Server, *harness.WSClient)) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestServeRoots: a client over the network names no files but below the directories that
-// the daemon was told, wherever a link leads.
+// TestServeRoots checks that a client over the network can only name files below the directories of
+// --root, even through symbolic links.
 func TestServeRoots(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -136,8 +136,8 @@ func TestServeRoots(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestServeImages: pictures of entries come by their address where a client wants that, once
-// for each client and without a credential never; what is no picture is not shown.
+// TestServeImages checks the feature imageRefs: images of entries are replaced by addresses. The
+// daemon serves them only with a credential.
 func TestServeImages(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -186,8 +186,8 @@ func TestServeImages(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestServeReplaced: a client that connects again takes the place of its connection that may
-// be dead; others, and requests by its name, do not.
+// TestServeReplaced checks that a client that reconnects replaces its old connection, which may be
+// dead. Connections of other clients and HTTP requests with its client id do not replace it.
 func TestServeReplaced(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -21,8 +21,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestConnect: a client of stdio over a running daemon notices nothing, and two of
-// them share one process.
+// TestConnect checks that troupe connect behaves like a daemon on stdio, and that two of them share
+// one process.
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -45,7 +45,7 @@ func TestConnect(t *testing.T) {
 	assert.NotContains(t, s.Stderr(), "panic")
 }
 
-// TestConnectCut: a daemon that ends before its client is an error of the client's.
+// TestConnectCut checks that troupe connect exits with an error if the daemon ends first.
 func TestConnectCut(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -60,7 +60,7 @@ func TestConnectCut(t *testing.T) {
 	assert.NotEmpty(t, asked.Stderr())
 }
 
-// TestConnectMode: sessions of a daemon that is served begin by asking.
+// TestConnectMode checks that a session of troupe serve starts in permission mode ask.
 func TestConnectMode(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -75,7 +75,8 @@ func TestConnectMode(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestConnectRefused: no daemon, flags that are the daemon's, a second daemon.
+// TestConnectRefused checks the errors for a missing daemon, for flags that only the daemon
+// accepts, and for a second daemon on the same socket.
 func TestConnectRefused(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -106,8 +107,8 @@ func TestConnectRefused(t *testing.T) {
 	assert.Equal(t, 143, p.Serve().Stop())
 }
 
-// TestSecondDaemon: another socket makes no second daemon of the same agent directory. One
-// that was killed keeps nobody away.
+// TestSecondDaemon checks that only one daemon can use an agent directory, even with another
+// socket. A killed daemon does not block the next one.
 func TestSecondDaemon(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -124,7 +125,7 @@ func TestSecondDaemon(t *testing.T) {
 	assert.Equal(t, 143, p.Serve().Stop())
 }
 
-// TestSocketOfOthers: a directory that others may enter is no place for a socket.
+// TestSocketOfOthers checks that a socket is not created in a directory that other users may enter.
 func TestSocketOfOthers(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -136,7 +137,7 @@ func TestSocketOfOthers(t *testing.T) {
 	assert.Contains(t, string(out), "can be entered by others")
 }
 
-// TestListen: who is let in over TCP, and who is not.
+// TestListen checks authentication over TCP: which requests are accepted and which are rejected.
 func TestListen(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -193,7 +194,8 @@ func TestListen(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestTokenFiles: a credential that protects nothing is no credential.
+// TestTokenFiles checks that token files that are empty, too short or readable by others are
+// rejected.
 func TestTokenFiles(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -211,8 +213,9 @@ func TestTokenFiles(t *testing.T) {
 	}
 }
 
-// TestPassedToken: systemd passes the token by $CREDENTIALS_DIRECTORY, where an access list
-// stands in the place of the group's rights. Nothing that is started here is told of it.
+// TestPassedToken checks that the token is read from $CREDENTIALS_DIRECTORY, as systemd passes it.
+// Its file may be readable by the group, because systemd uses an access list there. Child processes
+// do not see the variable.
 func TestPassedToken(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -234,7 +237,7 @@ func TestPassedToken(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestHealth: "troupe health" asks a daemon by its socket.
+// TestHealth checks that troupe health reports whether a daemon answers on its socket.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -258,7 +261,7 @@ func TestHealth(t *testing.T) {
 	assert.Contains(t, out, "no daemon answers at "+s.Socket)
 }
 
-// untilClosed reads to the end, which has to be one with this code.
+// untilClosed reads until the connection is closed, which must be with this code.
 func untilClosed(w *harness.WSClient, code int) string {
 	w.T.Helper()
 	var all strings.Builder
@@ -272,7 +275,7 @@ func untilClosed(w *harness.WSClient, code int) string {
 	}
 }
 
-// revoke withdraws the first device.
+// revoke revokes the access of the first device.
 func revoke(s *harness.Server) {
 	s.T.Helper()
 	run := func(args ...string) string {
@@ -285,8 +288,8 @@ func revoke(s *harness.Server) {
 	run("revoke", strings.Fields(strings.Split(run("devices"), "\n")[1])[0])
 }
 
-// TestWebSocket: a conversation of two clients on one session, one of which may only
-// watch; its access ends in the middle.
+// TestWebSocket checks a conversation with two clients on one session. One of them has view scope,
+// and its access is revoked during the conversation.
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -338,8 +341,9 @@ func TestWebSocket(t *testing.T) {
 	untilClosed(full, 1001)
 }
 
-// TestWithdrawnInMidRun: a device that has begun a run and is withdrawn in the middle of it hears
-// nothing more, on no way, and says nothing more: what the run asks then, others answer.
+// TestWithdrawnInMidRun checks that a device whose access is revoked during its own run receives no
+// more events on any transport and can send no commands. Other clients answer the questions of that
+// run.
 func TestWithdrawnInMidRun(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -392,7 +396,7 @@ func TestWithdrawnInMidRun(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestEventStream: who only wants to hear comes back to where it was.
+// TestEventStream checks that a reader of the event stream can resume at its last event id.
 func TestEventStream(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -441,8 +445,8 @@ func TestEventStream(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestWebSocketOfOneSession: a client that names no session has one of its own, if its address
-// says which.
+// TestWebSocketOfOneSession checks that the address of a WebSocket can select a session, which then
+// is the default session of that client.
 func TestWebSocketOfOneSession(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -477,8 +481,8 @@ func TestWebSocketOfOneSession(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestServePair: further browsers are let in while the daemon runs, each by a code of its own and
-// with the rights that were meant; not by a daemon that has no page.
+// TestServePair checks that troupe serve pair prints a new pairing code with the requested scope.
+// It fails if the daemon serves no page.
 func TestServePair(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -13,7 +13,7 @@ import (
 	"troupe/e2e/harness"
 )
 
-// asksTrust is the question whether the project is trusted.
+// asksTrust waits for the dialog that asks whether the project is trusted.
 func asksTrust(d *harness.Daemon) gjson.Result {
 	d.T.Helper()
 	d.OK(`{"type":"get_state"}`)
@@ -27,16 +27,16 @@ func saysOfTrust(d *harness.Daemon, q gjson.Result, option int) {
 	d.Send(`{"type":"extension_ui_response","id":"` + q.Get("id").Str + `","value":"` + q.Get("options").Array()[option].Str + `"}`)
 }
 
-// project is what get_state says of what is left out, which is nothing of a project that
-// is trusted.
+// project returns the member of get_state that lists the ignored files and settings of an untrusted
+// project. It is absent for a trusted project.
 func project(d *harness.Daemon) gjson.Result {
 	return d.OK(`{"type":"get_state"}`).Get("project")
 }
 
 func trusts(d *harness.Daemon) bool { return !project(d).Exists() }
 
-// TestServeAsksTrust: whoever serves is asked whether a project is trusted, once of a
-// directory, and the answer is kept. Until somebody says yes nothing of it counts.
+// TestServeAsksTrust checks that troupe serve asks a client once per directory whether to trust the
+// project, and that it saves the answer. Until a client trusts it, nothing of the project is used.
 func TestServeAsksTrust(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -60,7 +60,7 @@ func TestServeAsksTrust(t *testing.T) {
 
 	require.Zero(t, a.Close())
 	c := s.Connect("--permission-mode", "auto")
-	q = asksTrust(c) // the session that has asked is gone
+	q = asksTrust(c) // the session that asked is closed
 	saysOfTrust(c, q, 0)
 	harness.Eventually(t, "the project is trusted", func() bool { return trusts(c) })
 	assert.Contains(t, c.OK(`{"type":"bash","command":"echo hello"}`).Get("output").Str, "PREFIX")
@@ -80,7 +80,8 @@ func TestServeAsksTrust(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestServeDoesNotTrust: no is kept, "until troupe ends" and silence are not.
+// TestServeDoesNotTrust checks that "no" is saved, but that "until troupe ends" and a dismissed
+// dialog are not.
 func TestServeDoesNotTrust(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -127,8 +128,8 @@ func TestServeDoesNotTrust(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestServeTrustsLater: a yes in the middle of a run counts when the run is over, and a
-// second client may give it. Where everything was decided before, nobody is asked.
+// TestServeTrustsLater checks that trust granted during a run takes effect after that run, and that
+// any client may grant it. If trust is already decided, no dialog is shown.
 func TestServeTrustsLater(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
