@@ -21,8 +21,8 @@ func used(a harness.Answer, input int) harness.Answer {
 	return a
 }
 
-// TestCompactManual: a summary takes the place of older messages, with the
-// files they touched; the next request has it and what was kept.
+// TestCompactManual checks that compact replaces older messages by a summary that lists the files
+// they touched. The next request contains the summary and the messages that were kept.
 func TestCompactManual(t *testing.T) {
 	t.Parallel()
 	p := harness.NewCompactingPlace(t)
@@ -59,7 +59,7 @@ func TestCompactManual(t *testing.T) {
 	assert.NotContains(t, body, "one done")
 	assert.EqualValues(t, 3, d.OK(`{"type":"get_session_stats"}`).Get("userMessages").Int(), "what was compacted counts")
 
-	// The next one brings the summary up to date.
+	// The next compaction updates the summary.
 	p.Model.Enqueue(harness.Text("four done"), harness.Text("## Goal\nthe second summary"))
 	d.Prompt("four " + harness.LongPrompt)
 	r = d.OK(`{"type":"compact"}`)
@@ -68,8 +68,8 @@ func TestCompactManual(t *testing.T) {
 	assert.Contains(t, p.Model.Request(6).Body, "previous-summary")
 	assert.Contains(t, p.Model.Request(6).Body, "three")
 	require.Zero(t, d.Close())
-	// Clients of pi 0.74 and later queue everything until they have heard of the
-	// end; those of pi 0.45 know only the old names and expect none.
+	// Clients of pi 0.74 and later queue all input until they receive the end event. Clients of pi
+	// 0.45 know only the old event names and do not expect an end event.
 	var seen []string
 	for _, line := range d.Lines() {
 		switch v := gjson.Parse(line); {
@@ -86,7 +86,7 @@ func TestCompactManual(t *testing.T) {
 		`{"type":"compaction_end","reason":"manual","aborted":false,"willRetry":false,"errorMessage":"Compaction failed: Nothing to compact (session too small)"}`)
 }
 
-// TestCompactDialects: which names a client hears.
+// TestCompactDialects checks the names of the compaction events in each dialect.
 func TestCompactDialects(t *testing.T) {
 	t.Parallel()
 	const manual, auto = "compaction_start compaction_end", "auto_compaction_start auto_compaction_end"
@@ -114,8 +114,8 @@ func TestCompactDialects(t *testing.T) {
 	}
 }
 
-// TestCompactNothing: a compaction that begins by itself and finds nothing to
-// compact is not announced.
+// TestCompactNothing checks that an automatic compaction that finds nothing to compact emits no
+// events.
 func TestCompactNothing(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range []string{"union", "s0", "pi1"} {
@@ -129,8 +129,8 @@ func TestCompactNothing(t *testing.T) {
 	}
 }
 
-// TestCompactUsageOverflow: an answer that says that its request was larger than
-// the window is made again after a compaction, once; in pi 1.x it stands.
+// TestCompactUsageOverflow checks an answer whose usage exceeds the context window: it is requested
+// once more after a compaction. In the dialect of pi 1.x the answer is kept.
 func TestCompactUsageOverflow(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range []string{"union", "s0", "s3", "pi1"} {
@@ -162,7 +162,7 @@ func TestCompactUsageOverflow(t *testing.T) {
 			require.Zero(t, d.Close())
 			d = p.Start("--session", path)
 			assert.Equal(t, messages.Raw, d.OK(`{"type":"get_messages"}`).Get("messages").Raw)
-			// Too large again: no third time.
+			// The request is too large again. There is no third attempt.
 			if dialect != "pi1" {
 				n := p.Model.RequestCount()
 				p.Model.Enqueue(used(harness.Text("cut"), 300_000), used(harness.Text("cut again"), 300_000))
@@ -175,7 +175,8 @@ func TestCompactUsageOverflow(t *testing.T) {
 	}
 }
 
-// TestCompactThreshold: after the run that fills the window, and between turns.
+// TestCompactThreshold checks automatic compaction after a run that fills the window, and between
+// two turns of a run.
 func TestCompactThreshold(t *testing.T) {
 	t.Parallel()
 	p := harness.NewCompactingPlace(t)
@@ -199,7 +200,7 @@ func TestCompactThreshold(t *testing.T) {
 	assert.Equal(t, "tool_result", gjson.Get(last, "messages.@reverse.0.content.0.type").Str, "the call and its result stay")
 }
 
-// TestCompactOverflow: the request that did not fit is made again once.
+// TestCompactOverflow checks that a request that did not fit is sent again once after a compaction.
 func TestCompactOverflow(t *testing.T) {
 	t.Parallel()
 	p := harness.NewCompactingPlace(t)
@@ -227,8 +228,8 @@ func TestCompactOverflow(t *testing.T) {
 	assert.Equal(t, "completed", events[len(events)-1].Get("outcome").Str)
 }
 
-// TestCompactSmallWindow: a window that is smaller than what is to stay of every context
-// is compacted as well, by itself and on a command.
+// TestCompactSmallWindow checks that compaction also works in a context window that is smaller than
+// the tokens that compaction keeps and reserves by default.
 func TestCompactSmallWindow(t *testing.T) {
 	t.Parallel()
 	for _, window := range []int{8192, 32768} {
@@ -248,8 +249,8 @@ func TestCompactSmallWindow(t *testing.T) {
 	}
 }
 
-// TestCompactFailures: whatever goes wrong, the old context stays and the
-// session can be used.
+// TestCompactFailures checks that a failed compaction leaves the context unchanged and the session
+// usable.
 func TestCompactFailures(t *testing.T) {
 	t.Parallel()
 	p := harness.NewCompactingPlace(t)
@@ -275,12 +276,12 @@ func TestCompactFailures(t *testing.T) {
 		assert.Contains(t, r.Get("error").Str, x.says)
 		assert.Equal(t, before, d.OK(`{"type":"get_messages"}`).Raw)
 	}
-	// A passing failure is tried again.
+	// A transient failure is retried.
 	p.Model.Enqueue(harness.Fail(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), harness.Gate("summary").Then(harness.Text("never")))
 	n := p.Model.RequestCount()
 	d.Send(`{"id":"c","type":"compact"}`)
 	p.Model.Request(n + 1)
-	// What is said meanwhile waits; abort gives the compaction up.
+	// Input during a compaction is queued. abort cancels the compaction.
 	assert.True(t, d.OK(`{"type":"get_state"}`).Get("isCompacting").Bool())
 	assert.Equal(t, "queued", d.OK(`{"type":"prompt","message":"meanwhile"}`).Get("disposition").Str)
 	assert.Contains(t, d.Call(`{"type":"compact"}`).Get("error").Str, "Compaction already in progress")
@@ -305,8 +306,8 @@ func TestCompactFailures(t *testing.T) {
 	assert.Positive(t, strings.Index(body, "a steer"))
 }
 
-// TestLongRun: hundreds of turns in a small window compact again and again; the
-// context stays small and right, also after a restart.
+// TestLongRun checks that hundreds of turns in a small window are compacted again and again. The
+// context stays small and correct, also after a restart.
 func TestLongRun(t *testing.T) {
 	t.Parallel()
 	p := harness.NewCompactingPlace(t)
@@ -342,8 +343,8 @@ func TestLongRun(t *testing.T) {
 	assert.Equal(t, messages, d.OK(`{"type":"get_messages"}`).Get("messages").Raw)
 }
 
-// TestHugeResult: a tool result larger than the window is cut for the model
-// before the request, not by the provider's refusal.
+// TestHugeResult checks that a tool result larger than the window is truncated before the request
+// is sent.
 func TestHugeResult(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

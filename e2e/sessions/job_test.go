@@ -14,8 +14,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestMainJob: a model thinks, calls the tools on real files and processes, and
-// answers; all of it is in the file. Over both wires.
+// TestMainJob checks a complete run with each API: the model calls tools on real files and
+// processes and then answers. The whole run is written to the session file.
 func TestMainJob(t *testing.T) {
 	for _, model := range []string{"mock/mock-1", "compat/chat-1", "resp/resp-1", "gem/gem-1"} {
 		t.Run(strings.ReplaceAll(model, "/", "-"), func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestMainJob(t *testing.T) {
 	}
 }
 
-// TestPersistThenAnnounce: whatever an event reveals is already in the file.
+// TestPersistThenAnnounce checks that an entry is in the session file before an event reveals it.
 func TestPersistThenAnnounce(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -96,7 +96,7 @@ func TestPersistThenAnnounce(t *testing.T) {
 	assert.Contains(t, body, "still there?")
 }
 
-// TestPiReadsSamples: files that pi wrote are opened, answered from and continued.
+// TestPiSamples checks that session files written by pi can be opened and continued.
 func TestPiSamples(t *testing.T) {
 	for _, name := range []string{"session-basic", "session-compaction", "session-fork", "session-tree", "session-retry-and-overflow", "session-v1-input", "session-v1-after-load"} {
 		t.Run(name, func(t *testing.T) {
@@ -134,8 +134,9 @@ func TestPiSamples(t *testing.T) {
 	}
 }
 
-// TestModelGone: a session whose model is not configured any more keeps it, says
-// so, and asks nobody else, until it is there again or another one is chosen.
+// TestModelGone checks a session whose model is no longer configured. It keeps the model and fails
+// with model_not_found, and no other model is used. It works again once the model is back or
+// another one is selected.
 func TestModelGone(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -168,8 +169,8 @@ func TestModelGone(t *testing.T) {
 	assert.Equal(t, "mock/mock-2", d.OK(`{"type":"set_model","provider":"mock","modelId":"mock-2"}`).Get("provider").Str+"/"+d.OK(`{"type":"get_state"}`).Get("model.id").Str)
 }
 
-// TestModelsBroken: models.json is half written, empty or missing for a moment,
-// and no conversation moves to another provider because of it.
+// TestModelsBroken checks that a truncated, empty or missing models.json does not switch a session
+// to another provider.
 func TestModelsBroken(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(string){

@@ -11,8 +11,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestLongSession: every command that looks at a session answers for one that is
-// longer, and so deeper as a tree, than most JSON parsers nest.
+// TestLongSession checks that all commands that read a session work for a session whose tree is
+// deeper than most JSON parsers can nest.
 func TestLongSession(t *testing.T) {
 	t.Parallel()
 	const n = 12_000

@@ -13,9 +13,9 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestOutcomeOfACrash: a command of bash is cut off by a crash of its session. The client is told that it may have run, and
-// not when to send it again; if it sends the same line again all the same, nothing runs twice. A session crashes before it
-// begins a command: the client may send that again.
+// TestOutcomeOfACrash checks a bash command whose session crashes. If the command had started, the
+// client receives outcome unknown and the command does not run again when it is resent. If it had
+// not started, the client may resend it.
 func TestOutcomeOfACrash(t *testing.T) {
 	for plan, begun := range map[string]bool{"PanicAfter s1 StartBash 0": true, "Panic s1 StartBash 0": false} {
 		t.Run(plan, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestOutcomeOfACrash(t *testing.T) {
 			}
 			require.Zero(t, d.Close())
 			ran, err := os.ReadFile(filepath.Join(p.Work, "ran"))
-			if begun && os.IsNotExist(err) { // it was killed before
+			if begun && os.IsNotExist(err) { // it was killed first
 				return
 			}
 			require.NoError(t, err)

@@ -14,9 +14,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestSessionIDTwice: two processes begin a session with the same id. The
-// second is refused, says who has the id, and opens that session when it is
-// started again.
+// TestSessionIDTwice checks two processes that start a session with the same id. The second one
+// reports the file of the first, and opens that session after a restart.
 func TestSessionIDTwice(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -44,8 +43,8 @@ func TestSessionIDTwice(t *testing.T) {
 	require.Zero(t, again.Close())
 }
 
-// TestOddDirectories: in whatever directory somebody works, the session is kept
-// in a file of the name that the client is told, and found again.
+// TestOddDirectories checks that sessions in directories with unusual names are saved under the
+// reported file name and found again.
 func TestOddDirectories(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("names that are not UTF-8")
@@ -78,8 +77,8 @@ func TestOddDirectories(t *testing.T) {
 	}
 }
 
-// TestRelativeAgentDir: the client, which may be somewhere else, is told where
-// the file is.
+// TestRelativeAgentDir checks that get_state returns an absolute path, since the client may have
+// another working directory.
 func TestRelativeAgentDir(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -93,8 +92,8 @@ func TestRelativeAgentDir(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestOpenNoSession: what is no regular file, and what only looks like one, is
-// refused without waiting for it.
+// TestOpenNoSession checks that paths that are not regular files, or only look like one, are
+// rejected without blocking.
 func TestOpenNoSession(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -14,8 +14,7 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestManySessions: runs of different sessions go on at the same time, and
-// nothing of one shows in another.
+// TestManySessions checks that sessions run at the same time without seeing each other's data.
 func TestManySessions(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -58,8 +57,8 @@ func TestManySessions(t *testing.T) {
 	assert.Len(t, d.OK(`{"type":"list_open_sessions"}`).Get("sessions").Array(), n-1)
 }
 
-// TestAttachDetach: a session that a client has detached from goes on unheard;
-// attach shows what has become of it.
+// TestAttachDetach checks that a retained session keeps running after its client detaches, and that
+// attach returns its current state.
 func TestAttachDetach(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -76,7 +75,7 @@ func TestAttachDetach(t *testing.T) {
 		s := d.OK(`{"type":"list_open_sessions"}`).Get(`sessions.#(sessionId=="` + h + `")`)
 		return s.Get("status").Str == "idle" && s.Get("clients").Int() == 0
 	})
-	for _, l := range d.Lines()[from:] { // the list says what it was about
+	for _, l := range d.Lines()[from:] { // list_open_sessions shows the text
 		assert.True(t, gjson.Get(l, "type").Str == "response" || !strings.Contains(l, "unheard"), l)
 	}
 	st := d.OK(fmt.Sprintf(`{"type":"attach","sessionId":%q}`, h))
@@ -85,7 +84,7 @@ func TestAttachDetach(t *testing.T) {
 	d.OK(fmt.Sprintf(`{"type":"prompt","sessionId":%q,"message":"two"}`, h))
 	d.WaitTagged(from, h, "agent_settled")
 
-	// Without retain the session ends when its run does.
+	// Without retain, the session is closed when its run ends.
 	brief := d.OpenSession("")
 	d.OK(fmt.Sprintf(`{"type":"prompt","sessionId":%q,"message":"three"}`, brief))
 	p.Model.Request(2)
@@ -97,8 +96,8 @@ func TestAttachDetach(t *testing.T) {
 	assert.Equal(t, "unknown_session", d.Call(`{"type":"attach","sessionId":"s99"}`).Get("code").Str)
 }
 
-// TestParking: an idle session gives its memory back and wakes on the next
-// command as if nothing had been.
+// TestParking checks that an idle session is parked to free its memory, and that the next command
+// restores it unchanged.
 func TestParking(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -124,7 +123,7 @@ func TestParking(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(string(must(os.ReadFile(path))), `"role":"assistant"`))
 }
 
-// TestSessionInUse: one writer a file.
+// TestSessionInUse checks that a session file has one writer at a time.
 func TestSessionInUse(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -148,7 +147,7 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// TestSessionSettings: settings of open_session count for that session only.
+// TestSessionSettings checks that settings of open_session apply to that session only.
 func TestSessionSettings(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -162,8 +161,8 @@ func TestSessionSettings(t *testing.T) {
 	assert.True(t, d.OK(`{"type":"get_state"}`).Get("autoCompactionEnabled").Bool())
 }
 
-// TestLeafOfChanges: session_changed names the leaf that the session really has,
-// and none where there is nothing yet.
+// TestLeafOfChanges checks that session_changed contains the current leaf, or null for an empty
+// session.
 func TestLeafOfChanges(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -180,8 +179,8 @@ func TestLeafOfChanges(t *testing.T) {
 	assert.Equal(t, "null", d.Event("session_changed").Get("leafId").Raw)
 }
 
-// TestDirectoryIsGone: the file of the default session names a directory that is no more.
-// Every command says so, and the file is free: it can be opened with another directory.
+// TestDirectoryIsGone checks a session file whose working directory no longer exists. Every command
+// fails with cwd_missing, and the file can be opened with another directory.
 func TestDirectoryIsGone(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

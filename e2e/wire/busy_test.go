@@ -16,8 +16,8 @@ import (
 	"troupe/protocol"
 )
 
-// control are the commands that must be answered at once, whatever is going on.
-// TestControlWhole sees to it that none is forgotten.
+// control lists the commands that must be answered immediately, whatever is running.
+// TestControlWhole checks that the list is complete.
 var control = []string{
 	`{"type":"get_state"}`, `{"type":"get_messages"}`, `{"type":"get_available_models"}`, `{"type":"get_available_thinking_levels"}`,
 	`{"type":"get_fork_messages"}`, `{"type":"get_branch_messages"}`, `{"type":"get_session_tree"}`, `{"type":"get_tree"}`,
@@ -36,14 +36,13 @@ var control = []string{
 	`{"type":"queue_message","message":"later"}`, `{"type":"clear_queue"}`, `{"type":"abort_retry"}`,
 }
 
-// alone are those that a daemon without a cluster refuses, at once.
+// alone lists the commands that a daemon without a cluster rejects immediately.
 var alone = []string{`{"type":"get_cluster"}`}
 
-// stops are the commands that end what is going on.
+// stops lists the commands that abort running work.
 var stops = []string{`{"type":"abort_bash"}`, `{"type":"abort"}`, `{"type":"abort_and_prompt","message":"now this"}`}
 
-// TestControlWhole: every command that reads, sets, lists or aborts is asked
-// below while something is going on.
+// TestControlWhole checks that TestBusy sends every command that reads, sets, lists or aborts.
 func TestControlWhole(t *testing.T) {
 	var asked []string
 	for _, c := range slices.Concat(control, alone, stops) {
@@ -58,8 +57,8 @@ func TestControlWhole(t *testing.T) {
 	}
 }
 
-// A state is something that goes on until its gate opens. enter returns once it
-// goes on, leave opens the gate and waits for its end.
+// A state is work that runs until its gate opens. enter starts it and returns once it runs. leave
+// opens the gate and waits for the end.
 type state struct {
 	name  string
 	enter func(d *harness.Daemon)
@@ -131,8 +130,8 @@ var states = []state{
 	},
 }
 
-// TestBusy: control commands are answered while something long is going on. It
-// cannot end before the answers have come, so no clock is needed.
+// TestBusy checks that control commands are answered during long work. The work waits for a gate,
+// so the test does not depend on timing.
 func TestBusy(t *testing.T) {
 	for _, s := range states {
 		t.Run(s.name, func(t *testing.T) {
@@ -165,9 +164,9 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestBusySummary: what does not depend on the branch is answered while
-// navigate_tree waits for the summary of the one that is left, and messages
-// become a run in the new place.
+// TestBusySummary checks the time in which navigate_tree waits for a branch summary. Commands that
+// do not depend on the branch are answered. Messages are queued and start a run at the new
+// position.
 func TestBusySummary(t *testing.T) {
 	d := busyDaemon(t)
 	entry := d.OK(`{"type":"get_fork_messages"}`).Get("messages.0.entryId").Str
@@ -190,7 +189,7 @@ func TestBusySummary(t *testing.T) {
 	messages := d.OK(`{"type":"get_messages"}`).Get("messages.#.role").Raw
 	assert.Equal(t, `["branchSummary","user","assistant"]`, messages)
 
-	// What replaces the session gives a summary up.
+	// Replacing the session cancels the summary.
 	d.Place.Model.Enqueue(harness.Gate("never").Then(harness.Text("summary")))
 	n = d.Place.Model.RequestCount()
 	d.Send(`{"id":"again","type":"navigate_tree","targetId":"` + entry + `","summarize":true}`)
@@ -200,7 +199,7 @@ func TestBusySummary(t *testing.T) {
 	assert.True(t, d.Response("new").Get("success").Bool())
 }
 
-// end brings what a stop may have left going on to its end.
+// end ends work that a stop may have left running.
 func (s state) end(d *harness.Daemon) {
 	d.OK(`{"type":"abort_bash"}`)
 	d.OK(`{"type":"abort"}`)
@@ -210,8 +209,8 @@ func (s state) end(d *harness.Daemon) {
 	}
 }
 
-// busyDaemon has two turns behind it, so that there is something to compact,
-// and a pipe to wait for.
+// busyDaemon returns a daemon after two turns, so that there is something to compact, and makes a
+// FIFO that a command can wait for.
 func busyDaemon(t *testing.T) *harness.Daemon {
 	p := harness.NewPlace(t)
 	p.WriteFile(filepath.Join(p.AgentDir(), "settings.json"), `{"compaction":{"reserveTokens":1000,"keepRecentTokens":50},"retry":{"baseDelayMs":50000}}`)

@@ -10,7 +10,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestHostTools: the model calls a tool that the client runs.
+// TestHostTools checks a tool that runs in the client: the model calls it, and the client sends the
+// result.
 func TestHostTools(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -45,7 +46,8 @@ func TestHostTools(t *testing.T) {
 	}
 }
 
-// TestTodos: open items remind the model; the list survives a restart.
+// TestTodos checks that open todo items remind the model once, and that the list survives a
+// restart.
 func TestTodos(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -65,8 +67,8 @@ func TestTodos(t *testing.T) {
 	assert.NotContains(t, strings.Join(harness.Kinds(events), " "), "todo_reminder")
 }
 
-// TestStreamRules: what the model writes trips a rule; it is stopped, shown the
-// rule and goes on, with nothing settled in between.
+// TestStreamRules checks that text matching a stream rule aborts the answer. The model receives the
+// rule and answers again, and agent_settled is sent once.
 func TestStreamRules(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

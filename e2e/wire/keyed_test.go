@@ -14,7 +14,7 @@ import (
 	"troupe/e2e/harness"
 )
 
-// killed ends the daemon at once, and another one opens a session.
+// killed kills the daemon and opens the session in a new one.
 func killed(d *harness.Daemon, path string) *harness.Daemon {
 	d.T.Helper()
 	require.NoError(d.T, d.Cmd.Process.Signal(syscall.SIGKILL))
@@ -22,8 +22,8 @@ func killed(d *harness.Daemon, path string) *harness.Daemon {
 	return d.Place.Start("--session", path)
 }
 
-// TestKeysOutliveAKill: bash, new_session, fork and clone that come again with their key do
-// nothing again, though the process was killed between the two.
+// TestKeysOutliveAKill checks that bash, new_session, fork and clone are not executed again when
+// they are resent with the same idempotency key, even if the daemon was killed in between.
 func TestKeysOutliveAKill(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

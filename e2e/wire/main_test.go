@@ -1,9 +1,8 @@
-// Package wire tests the commands of the protocol: what a client writes on a pipe, and
-// what it reads.
+// Package wire tests the commands of the protocol and their responses over pipes.
 //
-//   - testdata/scripts are stories, one for each command.
-//   - The other tests are about what no transcript shows: answers while a run is
-//     busy, idempotency keys, host tools, output that nobody reads.
+//   - testdata/scripts has one script for each command.
+//   - The other tests cover behaviour that a script cannot show: control commands during
+//     long work, idempotency keys, host tools, and clients that do not read their output.
 package wire
 
 import (

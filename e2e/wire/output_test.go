@@ -13,8 +13,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestOutputPaths: who names a file to write to destroys no session and waits
-// for nobody, over the wire, on the command line and with --pprof.
+// TestOutputPaths checks that an output path can neither overwrite a session file nor block the
+// daemon. It covers export_html, --export and --pprof.
 func TestOutputPaths(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -48,7 +48,7 @@ func TestOutputPaths(t *testing.T) {
 	d.Prompt("third")
 	assert.Len(t, d.OK(`{"type":"get_messages"}`).Get("messages").Array(), 4)
 
-	// What is there and may be replaced is replaced, in one piece.
+	// An existing file that may be replaced is replaced atomically.
 	p.WriteFile("old.html", "old")
 	require.NoError(t, os.Chmod(in("old.html"), 0o640))
 	require.NoError(t, os.Symlink("old.html", in("link.html")))

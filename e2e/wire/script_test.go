@@ -22,35 +22,34 @@ import (
 	"troupe/protocol"
 )
 
-// TestScripts plays testdata/scripts, one file a command. A line is a step:
+// TestScripts runs testdata/scripts, one file per command. Each line is a step:
 //
-//	== NAME: --ARGS     a case of its own: a new home, and a daemon with these arguments
-//	# …                 a remark
-//	file PATH "TEXT"    writes a file; ~ is the home, else in the working directory
-//	llm ANSWER          what the model answers next: text "a" "b", thinking "…", tool ID NAME {…},
+//	== NAME: --ARGS     a new case with its own home and a daemon with these arguments
+//	# …                 a comment
+//	file PATH "TEXT"    writes a file; ~ is the home, other paths are in the working directory
+//	llm ANSWER          the next answer of the model: text "a" "b", thinking "…", tool ID NAME {…},
 //	                    gate NAME, stall, used TOKENS, stop WORD, joined by +; or fail STATUS BODY
-//	llm@WORD ANSWER     the same, for a conversation whose first message has this word
+//	llm@WORD ANSWER     the same, for a conversation whose first message contains WORD
 //	summary "TEXT"      answers every request for a summary
-//	> {…}               sends a command; without an id it gets one
-//	>> TEXT             sends a line as it stands
-//	< ok {…}            the last command succeeded with this data; < ID ok … that one
+//	> {…}               sends a command; an id is added if it has none
+//	>> TEXT             sends a line unchanged
+//	< ok {…}            the last command succeeded with this data; < ID ok … names another command
 //	< refused "…" CODE  it failed with this error
-//	< {…}, < TYPE {…}   the next record that matches, after the one matched last
-//	exact, loose        from the last command on, < is about each record, none left out
+//	< {…}, < TYPE {…}   the next record that matches, after the last match
+//	exact, loose        whether every record after the last command must match the next <
 //	no TYPE {…}         no record since the last mark, or the start, matches
-//	mark                see no
-//	open GATE           lets a model's answer go on
-//	asked "…" not "…"   the next request to the model came, with these words and without those
-//	see PATH "…"        a file contains this
-//	sh COMMAND          the shell runs this in the working directory, and it succeeds
-//	eof, kill           end the daemon
-//	todo < …            what should hold, and does not yet
-//	restart ARGS        start it on the same session, after an eof if there was none
+//	mark                sets the mark for no
+//	open GATE           opens a gate that an answer of the model waits for
+//	asked "…" not "…"   the next request to the model contains these words and not those
+//	see PATH "…"        a file contains this text
+//	sh COMMAND          the shell command succeeds in the working directory
+//	eof, kill           ends the daemon
+//	todo < …            a known failure: should hold, but does not yet
+//	restart ARGS        starts it again on the same session, after an eof if there was none
 //
-// In a pattern an object names the members that must be there; "…" stands for
-// any value or, inside a string or at the end of an array, for any rest; "∅" for
-// a member that is absent; "$name" keeps a value that later lines can use. $WORK,
-// $HOME, and $FILE, the session file, are there from the start.
+// In a pattern, an object names the members that must be present. "…" matches any value or, in a
+// string or at the end of an array, any rest. "∅" means that the member is absent. "$name" stores a
+// value for later lines. $WORK, $HOME and $FILE (the session file) are predefined.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "scripts", "*.txt"))
 	require.NoError(t, err)
@@ -83,8 +82,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestScriptsWhole: every command has its script, and every parameter of it is
-// sent with a wrong type and, if it is required, left out.
+// TestScriptsWhole checks that every command has a script, and that the script sends every
+// parameter with a wrong type and omits every required one.
 func TestScriptsWhole(t *testing.T) {
 	names := map[string]bool{}
 	for _, c := range protocol.Commands {
@@ -113,10 +112,10 @@ func TestScriptsWhole(t *testing.T) {
 	}
 }
 
-// themes are scripts that are about more than a command.
+// themes lists the scripts that cover more than one command.
 var themes = []string{"task", "task_cases", "task_variations", "budget", "isolation", "rules"}
 
-// script is a case that is being played.
+// script is the case that is running.
 type script struct {
 	t     *testing.T
 	name  string
@@ -152,7 +151,7 @@ func (s *script) fatalf(format string, args ...any) {
 	s.t.Fatalf("%s, line %d: %s", s.name, s.line, fmt.Sprintf(format, args...))
 }
 
-// finish ends the case; what still runs is aborted.
+// finish ends the case and aborts running work.
 func (s *script) finish() {
 	if s == nil || s.d == nil {
 		return
@@ -178,8 +177,7 @@ var outputLimit = regexp.MustCompile(`--budget output=(\d+)( |$)`)
 
 var variable = regexp.MustCompile(`\$[A-Za-z]+`)
 
-// fill puts values in the place of variables: inside of strings without their
-// quotes.
+// fill replaces variables by their values. String values lose their quotes.
 func (s *script) fill(line string) string {
 	return variable.ReplaceAllStringFunc(line, func(v string) string {
 		raw, ok := s.vars[v[1:]]
@@ -277,7 +275,7 @@ func (s *script) daemon() *harness.Daemon {
 	return s.d
 }
 
-// file remembers the session file, for a restart.
+// file stores the path of the session file for a restart.
 func (s *script) file() {
 	s.let("FILE", s.daemon().OK(`{"type":"get_state"}`).Get("sessionFile").Str)
 }
@@ -305,7 +303,7 @@ func (s *script) send(verb, line string) {
 	d.Send(line)
 }
 
-// pattern reads TYPE {…} or {…}.
+// pattern parses TYPE {…} or {…}.
 func (s *script) pattern(text string) gjson.Result {
 	if text[0] != '{' {
 		kind, rest, _ := strings.Cut(text, " ")
@@ -379,7 +377,7 @@ func last(lines []string, ok func(gjson.Result) bool) (v gjson.Result, found boo
 	return v, found
 }
 
-// record waits for a record that matches; in exact mode it must be the next.
+// record waits for a matching record. In exact mode the next record must match.
 func (s *script) record(want gjson.Result) {
 	s.t.Helper()
 	d := s.daemon()
@@ -408,7 +406,7 @@ func (s *script) none(want gjson.Result) {
 	}
 }
 
-// match says how a value differs from a pattern, "" if it does not.
+// match returns how a value differs from a pattern, or "" if it matches.
 func (s *script) match(want, got gjson.Result) string {
 	switch {
 	case want.Type == gjson.String && want.Str == "∅":
@@ -456,7 +454,7 @@ func (s *script) match(want, got gjson.Result) string {
 	return harness.Clip(got.Raw, 300) + ", not " + harness.Clip(want.Raw, 300)
 }
 
-// glob matches with … for any text.
+// glob matches a text against a pattern in which … stands for any text.
 func glob(pattern, text string) bool {
 	parts := strings.Split(pattern, "…")
 	end := parts[len(parts)-1]
@@ -473,7 +471,7 @@ func glob(pattern, text string) bool {
 	return true
 }
 
-// words splits a line at spaces; JSON values stay whole, strings are read.
+// words splits a line at spaces. JSON values stay whole, and strings are unquoted.
 func (s *script) words(text string) (words []string) {
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
 		n := strings.IndexByte(text+" ", ' ')
@@ -495,7 +493,7 @@ func (s *script) words(text string) (words []string) {
 	return words
 }
 
-// answer reads what llm says.
+// answer parses the argument of an llm step.
 func (s *script) answer(text string) harness.Answer {
 	a := harness.Answer{}
 	words := s.words(text)
@@ -540,7 +538,7 @@ func (s *script) part(a *harness.Answer, w []string) {
 	}
 }
 
-// wasAsked waits for the next request that the script has not looked at.
+// wasAsked waits for the next request that the script has not checked.
 func (s *script) wasAsked(words []string) {
 	s.daemon()
 	body := s.p.Model.Request(s.asked).Body

@@ -13,8 +13,8 @@ import (
 	"troupe/protocol"
 )
 
-// TestInactiveTools: a tool that is switched off does not run, however it was
-// switched off, whoever the client is.
+// TestInactiveTools checks that a deactivated tool does not run, for every way of deactivating it
+// and every dialect.
 func TestInactiveTools(t *testing.T) {
 	call := func(p *harness.Place) {
 		p.Model.Enqueue(harness.ToolCall("c1", "bash", `{"command":"touch made"}`), harness.Text("done"))
@@ -83,8 +83,8 @@ func TestInactiveTools(t *testing.T) {
 	})
 }
 
-// TestRefusedCalls: in pi 1.x a call that cannot run ends before the next one
-// starts. The others run at the same time: c3 reads what c5 writes.
+// TestRefusedCalls checks tool calls that cannot run. In pi 1.x each of them ends before the next
+// call starts. Valid calls run concurrently: c3 reads the data that c5 writes.
 func TestRefusedCalls(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -109,7 +109,8 @@ func TestRefusedCalls(t *testing.T) {
 	assert.Contains(t, p.Model.Request(1).Body, "Validation failed for tool")
 }
 
-// TestExcludedTools: what is left out is all that is missing, of whatever would be active else.
+// TestExcludedTools checks that --exclude-tools removes the named tools from the default set and no
+// others.
 func TestExcludedTools(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ settings, exclude, want string }{

@@ -17,9 +17,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestUnreadAnswers: a client that asks for everything again and again, and then
-// begins to read, costs the daemon a bounded amount of memory, and has every
-// answer in the order of its questions.
+// TestUnreadAnswers checks a client that sends many large queries before it reads. The daemon's
+// memory stays bounded, and all answers arrive in order.
 func TestUnreadAnswers(t *testing.T) {
 	const messages, times = 2000, 60
 	queries := []string{"get_entries", "get_tree", "get_session_tree", "get_messages", "get_fork_messages"}
@@ -64,7 +63,7 @@ func TestUnreadAnswers(t *testing.T) {
 	assert.Less(t, peak, 250<<20, "unbounded it would be 700 MB")
 }
 
-// cpuTicks is the processor time that a process has used.
+// cpuTicks returns the processor time that a process has used, in clock ticks.
 func cpuTicks(t *testing.T, pid int) int {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	require.NoError(t, err)
