@@ -14,7 +14,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestAlone: a daemon without --cluster has no goroutine of a cluster, no port and no file.
+// TestAlone checks that a daemon without --cluster starts no cluster goroutine, listens on no port
+// and writes no cluster file.
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -53,8 +53,8 @@ func TestHelpAndVersion(t *testing.T) {
 	assert.Contains(t, out, `"command":"get_state","success":true`, "-p is no mode when there is another")
 }
 
-// TestUnderTheNamePi: clients that start pi get the version that they ask for, and
-// pi's exit code for a wrong command line.
+// TestUnderTheNamePi checks a binary that is started as "pi": it prints a version in pi's format
+// and uses pi's exit code for a wrong command line.
 func TestUnderTheNamePi(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -81,7 +81,7 @@ func TestUnderTheNamePi(t *testing.T) {
 	assert.Equal(t, 1, code)
 }
 
-// TestCommandWords: what pi takes for a command is never sent to a model.
+// TestCommandWords checks that words that pi treats as commands are never sent to a model.
 func TestCommandWords(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -99,8 +99,8 @@ func TestCommandWords(t *testing.T) {
 	assert.Equal(t, "fine\n", out, "as a message it is one")
 }
 
-// TestToolsOfTheCommandLine: an empty list is no tool, and a tool that is to be
-// left out is there under the name it has, or nothing starts.
+// TestToolsOfTheCommandLine checks --tools and --exclude-tools: an empty list means no tools, and
+// excluding an unknown tool is an error.
 func TestToolsOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -122,7 +122,7 @@ func TestToolsOfTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestListModels is pi's table.
+// TestListModels checks that --list-models prints the same table as pi.
 func TestListModels(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -145,7 +145,7 @@ func TestListModels(t *testing.T) {
 	assert.Equal(t, []string{`No models matching "two"`}, row("two"), "names do not count")
 }
 
-// TestEndlessInput: what has no end is refused, at once and with one line.
+// TestEndlessInput checks that input above the size limits is rejected with a one-line error.
 func TestEndlessInput(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -175,7 +175,7 @@ func TestEndlessInput(t *testing.T) {
 	assert.Equal(t, "a lot\n", string(out), "as a line of JSON it has twice the bytes")
 }
 
-// TestTerminal: a model does not command the terminal of who reads its answer.
+// TestTerminal checks that escape sequences in a model's answer are not written to a terminal.
 func TestTerminal(t *testing.T) {
 	const evil = "\x1b]52;c;aGk=\x07\x1b[2Ja\rb\tc\r\nd \u009b31m\u007f é 👩‍🚀"
 	const tame = "\uFFFD]52;c;aGk=\uFFFD\uFFFD[2Ja\uFFFDb\tc\nd \uFFFD31m\uFFFD é 👩‍🚀\n"
@@ -185,7 +185,7 @@ func TestTerminal(t *testing.T) {
 		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.Work, p.Environ(), theirs, theirs
 		seen := make(chan string)
 		go func() {
-			all, _ := io.ReadAll(ours) // ends with an error when nobody has the other end any more
+			all, _ := io.ReadAll(ours) // fails once all other ends are closed
 			seen <- string(all)
 		}()
 		_ = cmd.Run()
@@ -230,7 +230,7 @@ func TestTerminal(t *testing.T) {
 	})
 }
 
-// TestModelChoice: pattern, provider/id, thinking suffix, and what is not there.
+// TestModelChoice checks --model with a pattern, a provider and a thinking level.
 func TestModelChoice(t *testing.T) {
 	for _, x := range []struct{ args, id, level string }{
 		{"--model mock/think:high", "think", "high"},
@@ -248,8 +248,8 @@ func TestModelChoice(t *testing.T) {
 	}
 }
 
-// TestOffline: without any configuration the main job runs, and says on stderr
-// that the answers are not a model's.
+// TestOffline checks that a run works without any configuration, and that a warning on stderr says
+// that the answers do not come from a model.
 func TestOffline(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -261,7 +261,8 @@ func TestOffline(t *testing.T) {
 	assert.Contains(t, d.Stderr(), "offline")
 }
 
-// TestContinue opens the newest session of the directory, and only of it.
+// TestContinue checks that --continue opens the newest session of the working directory and no
+// session of another directory.
 func TestContinue(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -279,7 +280,7 @@ func TestContinue(t *testing.T) {
 	assert.Zero(t, d.OK(`{"type":"get_state"}`).Get("messageCount").Int())
 }
 
-// TestNetworkSettings: silence is cut as the settings say.
+// TestNetworkSettings checks that httpIdleTimeoutMs ends a request whose answer has stalled.
 func TestNetworkSettings(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -290,8 +291,8 @@ func TestNetworkSettings(t *testing.T) {
 	assert.Equal(t, "failed", events[len(events)-1].Get("outcome").Str)
 }
 
-// TestNoHome: without HOME files go where the system says, not into the working
-// directory.
+// TestNoHome checks that without HOME the home directory comes from the user database, and no files
+// are written to the working directory.
 func TestNoHome(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -13,10 +13,10 @@ import (
 	"troupe/e2e/harness"
 )
 
-// keyVars are variables of a person who uses models and other tools.
+// keyVars are environment variables with the keys of model providers and other tools.
 var keyVars = []string{"MOCK_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY"}
 
-// keysPlace has those variables, and a model whose key is in the first.
+// keysPlace returns a place that has those variables and a model whose key is in the first one.
 func keysPlace(t *testing.T) *harness.Place {
 	p := harness.NewPlace(t)
 	for _, name := range keyVars {
@@ -26,8 +26,8 @@ func keysPlace(t *testing.T) *harness.Place {
 	return p
 }
 
-// TestChildEnvironment: children do not see the keys of the providers in use, and
-// see everything else.
+// TestChildEnvironment checks that child processes see all environment variables except the keys of
+// the providers in use.
 func TestChildEnvironment(t *testing.T) {
 	hidden := func(d *harness.Daemon, session string) string {
 		out := d.OK(`{"type":"bash","command":"env"` + session + `}`).Get("output").Str
@@ -93,8 +93,8 @@ func TestChildEnvironment(t *testing.T) {
 	})
 }
 
-// TestOwnEnvironment: what the daemon was started with is not to be had through
-// the system, by any tool.
+// TestOwnEnvironment checks that no tool can read the daemon's own environment or command line
+// through /proc.
 func TestOwnEnvironment(t *testing.T) {
 	t.Parallel()
 	p := keysPlace(t)
@@ -109,7 +109,7 @@ func TestOwnEnvironment(t *testing.T) {
 	d.Prompt("go")
 	d.OK(`{"type":"bash","command":"cat /proc/$PPID/environ /proc/$PPID/cmdline"}`)
 	require.Zero(t, d.Close())
-	told := p.Model.Request(1).Body // of another user than root the kernel keeps it already
+	told := p.Model.Request(1).Body // for users other than root, the kernel denies this already
 	assert.Equal(t, 5, strings.Count(told, "environment of a process")+strings.Count(told, "permission denied, open"), "the model is told why")
 	for _, l := range d.Lines() {
 		assert.NotContains(t, l, "sk-of-")
@@ -125,8 +125,8 @@ func TestOwnEnvironment(t *testing.T) {
 	assert.NotContains(t, string(content), "sk-of-")
 }
 
-// TestUnpricedModelIsNamed: who limits the cost and allows models without a price is told once what
-// that means for the one in use.
+// TestUnpricedModelIsNamed checks that a model without a price is reported once if the settings
+// limit the cost and allow unpriced models.
 func TestUnpricedModelIsNamed(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -16,10 +16,9 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestLookFirst: a client that reads a file when it is told that the file will be
-// edited or written finds the old text, as editors do for their diffs. A reader
-// that the machine keeps from running may be late: one round of a few must be
-// without a miss, which by chance none would be.
+// TestLookFirst checks that a client that reads a file when it receives the start of an edit or
+// write finds the old text. Editors rely on this for their diffs. On a busy machine the reader may
+// be late, so only one of several rounds must be without a miss.
 func TestLookFirst(t *testing.T) {
 	const edits, rounds = 15, 5
 	for _, dialect := range []string{"union", "pi1"} {
@@ -45,7 +44,7 @@ func TestLookFirst(t *testing.T) {
 	})
 }
 
-// looks is how many of some changes were seen in time.
+// looks returns how many of the edits were seen in time.
 func looks(t *testing.T, p *harness.Place, dialect string, edits int) (seen int) {
 	t.Helper()
 	file := filepath.Join(p.Work, "f")

@@ -1,4 +1,4 @@
-// Package process tests the process: arguments and exit codes, standard input and output,
+// Package process tests the process itself: arguments and exit codes, standard input and output,
 // signals, terminals and single runs.
 package process
 

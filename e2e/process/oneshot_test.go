@@ -50,7 +50,8 @@ func TestPrint(t *testing.T) {
 	assert.Contains(t, errs, "missing.txt")
 }
 
-// TestCommandOnce: a command of an extension is over when its handler is, and what it began.
+// TestCommandOnce checks that a single run of an extension command ends when the handler and the
+// runs it started have ended.
 func TestCommandOnce(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -87,7 +88,7 @@ func TestCommandOnce(t *testing.T) {
 	assert.NotContains(t, out, "extension_command_end", "no feature wants it")
 }
 
-// TestModesOfExtensions: extensions know that nobody is there who could be asked.
+// TestModesOfExtensions checks that extensions in a single run see that no user can be asked.
 func TestModesOfExtensions(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -108,7 +109,8 @@ func TestModesOfExtensions(t *testing.T) {
 	}
 }
 
-// TestEndOfRunOnce: what extensions send at the end of a run belongs to it: its answer is the last one.
+// TestEndOfRunOnce checks that a message an extension sends in agent_end belongs to the same run.
+// Its answer is printed.
 func TestEndOfRunOnce(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -125,8 +127,8 @@ func TestEndOfRunOnce(t *testing.T) {
 	assert.Contains(t, errs, "idle false")
 }
 
-// TestSettledOnce: what they send when the session has settled begins a run that is waited for, and
-// comes before the next message.
+// TestSettledOnce checks that a message an extension sends in agent_settled starts another run. The
+// process waits for it, and it precedes the next message of the command line.
 func TestSettledOnce(t *testing.T) {
 	t.Parallel()
 	for name, send := range map[string]string{
@@ -153,7 +155,8 @@ func TestSettledOnce(t *testing.T) {
 	}
 }
 
-// TestJSONMode: every event, also with -p, wherever that stands.
+// TestJSONMode checks that --mode json prints every event, also in combination with -p in any
+// order.
 func TestJSONMode(t *testing.T) {
 	for _, args := range []string{"--mode json hello", "--mode json -p hello", "-p --mode json hello", "-p hello --mode json"} {
 		t.Run(args, func(t *testing.T) {
@@ -183,8 +186,8 @@ func jsonMode(t *testing.T, args []string) {
 	assert.Equal(t, gjson.Get(lines[0], "id").Str, harness.ReadEntries(t, files[0])[0].Get("id").Str)
 }
 
-// TestSessionChoice: --session with the beginning of an id, --fork, --continue
-// and --export on a session of an earlier run.
+// TestSessionChoice checks --session with a prefix of an id, --fork, --continue and --export on a
+// session of an earlier run.
 func TestSessionChoice(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -249,7 +252,8 @@ func TestSchemaCommand(t *testing.T) {
 	assert.NotContains(t, out, "chat-1")
 }
 
-// TestPrintMax: no dialect keeps the level max from a single run.
+// TestPrintMax checks that the thinking level max is available in single runs, although the default
+// dialect of rpc ends at xhigh.
 func TestPrintMax(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -26,7 +26,8 @@ import (
 	"troupe/e2e/need"
 )
 
-// TestProcessSIGPIPE: what we start dies of a broken pipe, as everywhere.
+// TestProcessSIGPIPE checks that child processes die of SIGPIPE on a broken pipe, as they would in
+// a shell.
 func TestProcessSIGPIPE(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -41,7 +42,7 @@ func TestProcessSIGPIPE(t *testing.T) {
 	assert.Equal(t, "141\n", string(status))
 }
 
-// onto runs the binary to its end with that stdout.
+// onto runs the binary until it exits, with the given stdout.
 func onto(p *harness.Place, stdout *os.File, stdin string, args ...string) (stderr string, code int) {
 	p.T.Helper()
 	cmd := exec.Command(harness.Binary, args...)
@@ -56,7 +57,7 @@ func onto(p *harness.Place, stdout *os.File, stdin string, args ...string) (stde
 	return errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// TestProcessLostOutput: what could not be written was not done.
+// TestProcessLostOutput checks that the exit code reports output that could not be written.
 func TestProcessLostOutput(t *testing.T) {
 	for _, args := range []string{
 		"schema", "schema --ts", "schema --md", "--help", "--version", "--list-models", "--export old.jsonl page.html",
@@ -82,8 +83,8 @@ func TestProcessLostOutput(t *testing.T) {
 	}
 }
 
-// TestProcessReaderGone: a reader that has enough ends the run, and is no error
-// to talk about.
+// TestProcessReaderGone checks that a run ends silently with exit code 141 when the reader of its
+// output is gone.
 func TestProcessReaderGone(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -117,7 +118,7 @@ func TestProcessReaderGone(t *testing.T) {
 	assert.Empty(t, said)
 }
 
-// TestProcessUnreadStderr: nobody has to read what we log.
+// TestProcessUnreadStderr checks that a full stderr pipe does not block the daemon.
 func TestProcessUnreadStderr(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -142,7 +143,7 @@ func TestProcessUnreadStderr(t *testing.T) {
 	assert.Contains(t, errs, "settings.json", "one that is read has it all")
 }
 
-// fill writes to a pipe until it takes no more, and says how much that is.
+// fill writes to a pipe until it is full and returns the number of bytes.
 func fill(t *testing.T, w *os.File) (n int) {
 	t.Helper()
 	raw, err := w.SyscallConn()
@@ -161,8 +162,8 @@ func fill(t *testing.T, w *os.File) (n int) {
 	return n
 }
 
-// container runs the daemon as process 1 of a namespace; init is what it is
-// outside.
+// container runs the daemon as process 1 of a PID namespace. init is its process id outside of the
+// namespace.
 func container(t *testing.T, p *harness.Place, args ...string) (d *harness.Daemon, init int) {
 	t.Helper()
 	unshare, enter := need.Program(t, "unshare"), []string{"-fp", "--mount-proc", "--kill-child"}
@@ -181,8 +182,8 @@ func container(t *testing.T, p *harness.Place, args ...string) (d *harness.Daemo
 	return d, init
 }
 
-// TestProcessInit: as process 1 of a container we reap what others leave, and
-// end as we do elsewhere.
+// TestProcessInit checks that as process 1 of a container the daemon reaps orphans and exits
+// normally on signals.
 func TestProcessInit(t *testing.T) {
 	t.Run("orphans", func(t *testing.T) {
 		t.Parallel()
@@ -209,7 +210,7 @@ func TestProcessInit(t *testing.T) {
 	t.Run("a wrong command line", func(t *testing.T) {
 		t.Parallel()
 		p := harness.NewPlace(t)
-		container(t, p) // skips where there are none
+		container(t, p) // skips without namespaces
 		cmd := exec.Command("unshare", "-fp", "--mount-proc", "--kill-child", harness.Binary, "--no-such-flag")
 		out, err := cmd.CombinedOutput()
 		require.Error(t, err)
@@ -218,7 +219,7 @@ func TestProcessInit(t *testing.T) {
 	})
 }
 
-// keyPlace has a model whose key is what a command prints.
+// keyPlace returns a place with a model whose key is the output of a command.
 func keyPlace(t *testing.T, command string) *harness.Place {
 	t.Helper()
 	p := harness.NewPlace(t)
@@ -227,7 +228,7 @@ func keyPlace(t *testing.T, command string) *harness.Place {
 	return p
 }
 
-// TestProcessKeyCommand: a key is what a command prints, and only that.
+// TestProcessKeyCommand checks API keys that are the output of a command.
 func TestProcessKeyCommand(t *testing.T) {
 	t.Run("with something in the background", func(t *testing.T) {
 		t.Parallel()
@@ -274,7 +275,7 @@ func TestProcessKeyCommand(t *testing.T) {
 			t.Parallel()
 			p := keyPlace(t, "sleep 600 & echo $! > child; wait")
 			d := p.Start("--eof", "abort")
-			d.Send(`{"type":"prompt","message":"go"}`) // is answered when the key is there
+			d.Send(`{"type":"prompt","message":"go"}`) // is answered once the key is known
 			child := harness.WaitPID(t, filepath.Join(p.Work, "child"))
 			end(d)
 			harness.Eventually(t, "the child's end", func() bool { return !harness.Alive(child) })
@@ -282,7 +283,7 @@ func TestProcessKeyCommand(t *testing.T) {
 	}
 }
 
-// TestProcessSignalsTogether: two signals for one end are one end.
+// TestProcessSignalsTogether checks that several signals at once cause one orderly shutdown.
 func TestProcessSignalsTogether(t *testing.T) {
 	t.Parallel()
 	_, d, child := busy(t)
@@ -295,8 +296,7 @@ func TestProcessSignalsTogether(t *testing.T) {
 	harness.Eventually(t, "the child's end", func() bool { return !harness.Alive(child) })
 }
 
-// TestProcessPicker: --resume shows names and lets none of them have the
-// terminal.
+// TestProcessPicker checks that --resume lists session names without their control characters.
 func TestProcessPicker(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -315,7 +315,7 @@ func TestProcessPicker(t *testing.T) {
 	assert.Contains(t, shown.String(), "no session was chosen")
 }
 
-// terminal is a new one: a person's end and a program's.
+// terminal opens a pseudo-terminal and returns both ends.
 func terminal(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -332,7 +332,7 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
-// TestProcessAnswerCut: half an answer is one, and is said to be half.
+// TestProcessAnswerCut checks that a truncated answer is printed and reported on stderr.
 func TestProcessAnswerCut(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -346,7 +346,7 @@ func TestProcessAnswerCut(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(errs, "\n"), errs)
 }
 
-// TestProcessAttached: only files that end can be attached.
+// TestProcessAttached checks that only files of limited size can be attached.
 func TestProcessAttached(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

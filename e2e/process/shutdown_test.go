@@ -18,8 +18,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestAbortEndsTheChild, and closing the session does, too, while the process
-// goes on.
+// TestAbortEndsTheChild checks that abort and close_session end the child processes while the
+// daemon keeps running.
 func TestAbortEndsTheChild(t *testing.T) {
 	for _, how := range []string{`{"type":"abort"}`, `{"type":"close_session","sessionId":"s1"}`} {
 		t.Run(how, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestAbortEndsTheChild(t *testing.T) {
 	}
 }
 
-// busy has a tool call running a child whose pid is in a file.
+// busy starts a tool call with a child process and returns the child's pid.
 func busy(t *testing.T) (*harness.Place, *harness.Daemon, int) {
 	t.Helper()
 	p := harness.NewPlace(t)
@@ -66,7 +66,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestSignalWithEOF: shutdown runs once when both come together.
+// TestSignalWithEOF checks that a signal together with the end of stdin causes one shutdown.
 func TestSignalWithEOF(t *testing.T) {
 	t.Parallel()
 	_, d, child := busy(t)
@@ -83,7 +83,7 @@ func TestSignalWithEOF(t *testing.T) {
 	assert.Equal(t, 1, n)
 }
 
-// TestSecondSignal ends at once what refuses to end.
+// TestSecondSignal checks that a second signal kills a child that ignores the first.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -154,7 +154,7 @@ func TestEOF(t *testing.T) {
 	})
 }
 
-// TestBrokenPipe: nobody reads any more, so there is nobody to run for.
+// TestBrokenPipe checks that the process and its children end when its stdout is closed.
 func TestBrokenPipe(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -183,8 +183,8 @@ func TestBrokenPipe(t *testing.T) {
 	harness.Eventually(t, "the child's end", func() bool { return !harness.Alive(child) })
 }
 
-// TestParentDeath: the embedder is killed while something else keeps our pipes
-// open.
+// TestParentDeath checks that the process ends when its parent is killed, even if another process
+// keeps its pipes open.
 func TestParentDeath(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -210,8 +210,8 @@ func TestParentDeath(t *testing.T) {
 	harness.Eventually(t, "the child's end", func() bool { return !harness.Alive(child) })
 }
 
-// TestSignalWhileNobodyReads: a single run whose output nobody reads to the end
-// still ends with the first signal.
+// TestSignalWhileNobodyReads checks that a single run ends with the first signal even if nothing
+// reads its output.
 func TestSignalWhileNobodyReads(t *testing.T) {
 	t.Parallel()
 	for _, mode := range [][]string{{"-p"}, {"--mode", "json"}} {
@@ -225,7 +225,7 @@ func TestSignalWhileNobodyReads(t *testing.T) {
 				out, err := cmd.StdoutPipe()
 				require.NoError(t, err)
 				require.NoError(t, cmd.Start())
-				_, err = io.ReadFull(out, make([]byte, 8<<10)) // it prints what the model says
+				_, err = io.ReadFull(out, make([]byte, 8<<10)) // the start of the answer
 				require.NoError(t, err)
 				require.NoError(t, cmd.Process.Signal(sig))
 				state, err := cmd.Process.Wait()

@@ -14,8 +14,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestStdinKinds: whatever an embedder hands over as stdin is read to its end,
-// and left as it was for whoever has it, too.
+// TestStdinKinds checks that every kind of stdin is read to its end and that its file flags are
+// unchanged for other processes that share it.
 func TestStdinKinds(t *testing.T) {
 	const input = `{"id":"1","type":"get_state"}` + "\n" + `{"id":"2","type":"get_state"}` + "\n"
 	for name, open := range conduits {
@@ -50,8 +50,8 @@ func TestStdinKinds(t *testing.T) {
 	}
 }
 
-// conduits are what processes are connected with: an end to read from and one
-// to write to.
+// conduits are the kinds of connections between processes, each with an end to read from and one to
+// write to.
 var conduits = map[string]func(t *testing.T) (r, w *os.File){
 	"pipe": func(t *testing.T) (*os.File, *os.File) {
 		r, w, err := os.Pipe()
@@ -85,7 +85,7 @@ var conduits = map[string]func(t *testing.T) (r, w *os.File){
 	},
 }
 
-// flags are those of the open file, which processes share.
+// flags returns the flags of the open file, which processes share.
 func flags(t *testing.T, f *os.File) uintptr {
 	raw, err := f.SyscallConn()
 	require.NoError(t, err)

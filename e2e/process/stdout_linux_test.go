@@ -11,7 +11,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestStdoutRoom: a pipe to a client has room for what the abort of a hundred children says.
+// TestStdoutRoom checks that the stdout pipe is enlarged to 1 MiB, enough for the events of
+// aborting a hundred tasks.
 func TestStdoutRoom(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -15,9 +15,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestStdoutKinds: whatever an embedder hands over as stdout gets every line,
-// whole and in order, also from a client that lets it fill up, and is left as
-// it was for whoever has it, too.
+// TestStdoutKinds checks that every kind of stdout receives all lines whole and in order, even if
+// the client lets it fill up. Its file flags are unchanged for other processes that share it.
 func TestStdoutKinds(t *testing.T) {
 	const n = 4000 // answers of more than half a kilobyte: a pipe holds less than half of them
 	var input strings.Builder
@@ -39,9 +38,9 @@ func TestStdoutKinds(t *testing.T) {
 			before := flags(t, theirs)
 			require.NoError(t, cmd.Start())
 
-			// First one command after the other, each answer read before the
-			// next, unless who reads a file would read too early; then all of
-			// them, and nothing is read until they are sent.
+			// First send one command at a time and read each answer before the next command. This
+			// is skipped for a file, where the reader would be too early. Then send all commands
+			// before reading any answer.
 			lines := bufio.NewScanner(ours)
 			lines.Buffer(nil, 1<<20)
 			for i := range 3 {
@@ -53,7 +52,7 @@ func TestStdoutKinds(t *testing.T) {
 				require.True(t, lines.Scan())
 				require.Equal(t, fmt.Sprint("single ", i), gjson.GetBytes(lines.Bytes(), "id").Str)
 			}
-			for line := range strings.Lines(input.String()) { // each by itself: the daemon sees single commands
+			for line := range strings.Lines(input.String()) { // one write per line
 				_, err = io.WriteString(in, line)
 				require.NoError(t, err)
 			}
