@@ -13,14 +13,14 @@ import (
 	"troupe/e2e/harness"
 )
 
-// extended starts a daemon with an extension of this source.
+// extended starts a daemon with an extension that has this source.
 func extended(p *harness.Place, source string, args ...string) *harness.Daemon {
 	p.WriteFile("x.js", `module.exports = (pi) => {`+source+`}`)
 	return p.Start(append([]string{"-e", "./x.js"}, args...)...)
 }
 
-// TestExtensionToolsOfTheAPI: a tool makes its arguments itself before they are
-// checked, says when it is enough, and what it says beside its text is kept.
+// TestExtensionToolsOfTheAPI checks extension tools: prepareArguments runs before validation,
+// terminate ends the run, and structured content is saved.
 func TestExtensionToolsOfTheAPI(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -41,7 +41,7 @@ func TestExtensionToolsOfTheAPI(t *testing.T) {
 	assert.Equal(t, `{"n":"1+2"}`, started(d, "c2").Get("args").Raw, "shown as the model wrote them")
 }
 
-// started is the record that announces a call.
+// started waits for the record that announces a tool call.
 func started(d *harness.Daemon, id string) gjson.Result {
 	d.T.Helper()
 	v, _ := d.Wait(0, "tool_execution_start "+id, func(v gjson.Result) bool {
@@ -50,8 +50,8 @@ func started(d *harness.Daemon, id string) gjson.Result {
 	return v
 }
 
-// TestExtensionToolsAreChosen: the flags that choose tools choose among those of
-// extensions, too, and a name that nobody has is named.
+// TestExtensionToolsAreChosen checks that the flags that select tools also apply to tools of
+// extensions. Unknown names are reported on stderr.
 func TestExtensionToolsAreChosen(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -70,7 +70,7 @@ func TestExtensionToolsAreChosen(t *testing.T) {
 	}
 }
 
-// TestExtensionActs: what extensions do to the session, and what they are told of it.
+// TestExtensionActs checks how extensions change the session, and which events they receive.
 func TestExtensionActs(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -106,8 +106,8 @@ func TestExtensionActs(t *testing.T) {
 	assert.Equal(t, "start new "+state.Get("sessionFile").Str, d.UIRequest("notify").Get("message").Str)
 }
 
-// TestExtensionBoundaries: what handlers make of an answer is what is kept, and they say
-// what follows a turn and a run.
+// TestExtensionBoundaries checks the handlers of message_end, turn_end and agent_before_settle.
+// They can replace an answer, add entries and continue the run.
 func TestExtensionBoundaries(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -137,7 +137,8 @@ func TestExtensionBoundaries(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(d.OK(`{"type":"get_entries"}`).Raw, `"customType":"turns"`))
 }
 
-// TestExtensionCompacts: extensions make a summary themselves, or do not want one.
+// TestExtensionCompacts checks that extensions can cancel a compaction or provide the summary
+// themselves.
 func TestExtensionCompacts(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -168,8 +169,8 @@ func TestExtensionCompacts(t *testing.T) {
 	assert.Contains(t, string(p.Model.Request(asked).Body), "all was well")
 }
 
-// TestExtensionReplaces: an extension sets up the session that follows, is told the end
-// of the one before it, and goes on in the new one.
+// TestExtensionReplaces checks that an extension can set up a new session. It receives
+// session_shutdown of the old session and keeps running in the new one.
 func TestExtensionReplaces(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -207,8 +208,8 @@ func TestExtensionReplaces(t *testing.T) {
 	assert.Contains(t, d.Stderr(), "old: This extension instance is stale")
 }
 
-// TestExtensionResources: prompts and skills of an extension are there from the first
-// runCommand on, and after a reload.
+// TestExtensionResources checks that prompts and skills of an extension are available to the first
+// command and after a reload.
 func TestExtensionResources(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -227,8 +228,9 @@ func TestExtensionResources(t *testing.T) {
 	assert.Contains(t, strings.Join(d.Lines(), "\n"), `"method":"notify","message":"reload"`)
 }
 
-// TestExtensionProvider: models of an extension are listed, chosen at the start, asked
-// over the wires that we have or by the extension itself, and gone when it is.
+// TestExtensionProvider checks providers registered by extensions. Their models are listed and can
+// be selected at the start. Requests use a built-in API or the extension itself. The models
+// disappear with the provider.
 func TestExtensionProvider(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -307,8 +309,8 @@ func TestExtensionProvider(t *testing.T) {
 	assert.Contains(t, d.Stderr(), "stopped")
 }
 
-// TestExtensionVirtualModel: a virtual model says for each request who answers it, keeps what it
-// wants to know in the session, and fails the request if it does not know.
+// TestExtensionVirtualModel checks a virtual model: it routes each request to another model, saves
+// its state in the session, and fails requests it cannot route.
 func TestExtensionVirtualModel(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -359,7 +361,7 @@ func TestExtensionVirtualModel(t *testing.T) {
 	assert.Equal(t, "mock,mock-1,aside", d.UIRequest("notify").Get("message").Str)
 	require.Zero(t, d.Close())
 
-	d = extended(p, source, "--continue", "--model", "router/auto:high") // what it keeps is in the session
+	d = extended(p, source, "--continue", "--model", "router/auto:high") // state is saved
 	p.Model.Enqueue(harness.Text("more"))
 	assert.Contains(t, said(d.Prompt("same"))[0], "user,auto,high,think,4,")
 	d.OK(`{"type":"prompt","message":"/drop"}`)
@@ -368,7 +370,7 @@ func TestExtensionVirtualModel(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestExtensionRequests: extensions look at requests on their way and change them.
+// TestExtensionRequests checks that extensions can inspect and change requests to a provider.
 func TestExtensionRequests(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -394,8 +396,8 @@ func TestExtensionRequests(t *testing.T) {
 	assert.False(t, gjson.Get(r.Body, "metadata.user_id").Exists(), "and nothing else")
 }
 
-// TestExtensionsAreAwaitedInReload: what comes behind reload_resources waits for the
-// extensions that it brings, also where there were none.
+// TestExtensionsAreAwaitedInReload checks that commands after reload_resources wait until the new
+// extensions are loaded, even if there were none before.
 func TestExtensionsAreAwaitedInReload(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -410,8 +412,8 @@ func TestExtensionsAreAwaitedInReload(t *testing.T) {
 	assert.Contains(t, strings.Join(d.Lines(), "\n"), "not here")
 }
 
-// TestExtensionsNameWhatIsMissing: what an extension registers and we do not have is
-// named on stderr, once.
+// TestExtensionsNameWhatIsMissing checks that unsupported events and options of an extension are
+// reported on stderr once.
 func TestExtensionsNameWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -428,7 +430,8 @@ func TestExtensionsNameWhatIsMissing(t *testing.T) {
 	assert.NotContains(t, d.Stderr(), "turn_start")
 }
 
-// TestHookResultOfNoUse: what a handler returns and nobody can read is reported as its own.
+// TestHookResultOfNoUse checks that an invalid result of a handler is reported with the path of its
+// extension.
 func TestHookResultOfNoUse(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -448,8 +451,8 @@ func TestHookResultOfNoUse(t *testing.T) {
 	}
 }
 
-// TestExtensionTree: extensions summarise the branch that navigate_tree leaves and name
-// the place; and hear what a command of the client is about.
+// TestExtensionTree checks that extensions can summarise the branch that navigate_tree leaves and
+// label the entry. It also checks the events for other client commands.
 func TestExtensionTree(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -483,7 +486,7 @@ func TestExtensionTree(t *testing.T) {
 	assert.Equal(t, "mock-1 think think2", d.UIRequest("notify").Get("message").Str)
 }
 
-// TestExtensionPayloads: what events have beside their names is what pi 0.87 gives with them.
+// TestExtensionPayloads checks that event payloads have the same members as in pi 0.87.
 func TestExtensionPayloads(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -546,8 +549,8 @@ func TestExtensionPayloads(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestExtensionExecuteTool: a tool calls others, past checks and gates, and what it gets is for it
-// alone: the model and the session file have only its own result.
+// TestExtensionExecuteTool checks that a tool can call other tools, subject to validation and
+// permission handlers. Only its own result is sent to the model and saved in the session file.
 func TestExtensionExecuteTool(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -602,7 +605,7 @@ func TestExtensionExecuteTool(t *testing.T) {
 	for d.UIRequest("notify").Get("message").Str != `["undefined"]` {
 	}
 
-	p.Model.Enqueue(harness.ToolCall("c2", "both", `{}`)) // abort ends what a tool has called, too
+	p.Model.Enqueue(harness.ToolCall("c2", "both", `{}`)) // abort also ends nested calls
 	d.OK(`{"type":"prompt","message":"again"}`)
 	started(d, "c2/1")
 	d.OK(`{"type":"abort"}`)
@@ -612,7 +615,7 @@ func TestExtensionExecuteTool(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// nested are calls that a tool has made, as ids and how they ended.
+// nested lists the ids and states of the calls that a tool has made.
 func nested(calls gjson.Result) string {
 	var list []string
 	for _, c := range calls.Array() {
@@ -621,7 +624,7 @@ func nested(calls gjson.Result) string {
 	return strings.Join(list, ", ")
 }
 
-// result is the text of the result of a call.
+// result waits for the text of the result of a call.
 func result(d *harness.Daemon, id string) string {
 	d.T.Helper()
 	v, _ := d.Wait(0, "tool_execution_end "+id, func(v gjson.Result) bool {
@@ -630,8 +633,8 @@ func result(d *harness.Daemon, id string) string {
 	return v.Get("result.content.0.text").Str
 }
 
-// TestExtensionLogin: a login that auth.json has for a provider of an extension is used as the
-// extension says, and the one that it buys is kept with all that is in it.
+// TestExtensionLogin checks that a saved OAuth login of an extension's provider is refreshed by the
+// extension. The new credentials are saved with all their members.
 func TestExtensionLogin(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -675,8 +678,8 @@ func TestExtensionLogin(t *testing.T) {
 	assert.NotContains(t, strings.Join(d.Lines(), "\n"), "does not use")
 }
 
-// TestExtensionRefreshModels: a provider whose list lives elsewhere is asked for it, and one that
-// fails keeps the list that it has.
+// TestExtensionRefreshModels checks that a provider's model list is refreshed by its extension. If
+// the refresh fails, the old list is kept.
 func TestExtensionRefreshModels(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -13,7 +13,7 @@ import (
 	"troupe/e2e/harness"
 )
 
-// failures are the errors of extensions in events, as "event: message".
+// failures lists the extension errors in events as "event: message".
 func failures(events []gjson.Result) (list []string) {
 	for _, e := range events {
 		if e.Get("type").Str == "extension_error" {
@@ -23,8 +23,8 @@ func failures(events []gjson.Result) (list []string) {
 	return list
 }
 
-// TestExtensionsSayNonsense: an answer that cannot be read is named to the client, once,
-// and changes nothing; a header that cannot be sent is not tried again and again.
+// TestExtensionsSayNonsense checks that an invalid handler result is reported to the client once
+// and has no effect. A request with an invalid header is not retried.
 func TestExtensionsSayNonsense(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -54,7 +54,8 @@ func TestExtensionsSayNonsense(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestLateAnswerToADialog: a yes that comes after a reload is none to what is asked then.
+// TestLateAnswerToADialog checks that the answer to a dialog from before a reload does not answer a
+// dialog opened after it.
 func TestLateAnswerToADialog(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -78,8 +79,8 @@ func TestLateAnswerToADialog(t *testing.T) {
 	assert.NotContains(t, strings.Join(d.Lines(), "\n"), "extension_error")
 }
 
-// TestGateThatIsGone: an extension that was named and is not there is an error of loading
-// like any other: what it guarded when it was last there is refused.
+// TestGateThatIsGone checks an extension file that no longer exists. This is a load error, and if
+// the extension handled tool_call before, all tool calls are refused.
 func TestGateThatIsGone(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -104,8 +105,8 @@ func TestGateThatIsGone(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestEventsOfOlderSessions: what pi up to 0.64 told when another session took the place
-// of one comes behind session_start.
+// TestEventsOfOlderSessions checks that session_switch and session_branch, which pi up to 0.64
+// emits, follow session_start.
 func TestEventsOfOlderSessions(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -131,7 +132,8 @@ func TestEventsOfOlderSessions(t *testing.T) {
 	assert.NotContains(t, d.Stderr(), "never comes here")
 }
 
-// TestExtensionsOfAParkedSession: they go on, with what they remember.
+// TestExtensionsOfAParkedSession checks that extensions of a parked session keep running and keep
+// their state.
 func TestExtensionsOfAParkedSession(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -149,8 +151,8 @@ func TestExtensionsOfAParkedSession(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestProjectTrustedByExtension: an extension of the user decides, before the first
-// runCommand that needs to know, whether what a project brings counts.
+// TestProjectTrustedByExtension checks that a user extension can decide whether to trust the
+// project, before the first command that depends on it.
 func TestProjectTrustedByExtension(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -196,8 +198,8 @@ func TestProjectTrustedByExtension(t *testing.T) {
 	}
 }
 
-// TestResultsThatCannotBeSent: a result that has no form as JSON is an error of its tool,
-// and the run goes on.
+// TestResultsThatCannotBeSent checks that a result that cannot be encoded as JSON is an error of
+// its tool, and that the run continues.
 func TestResultsThatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -218,8 +220,8 @@ func TestResultsThatCannotBeSent(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestLastWordsInTheSessionThatIsLeft: what an extension keeps when another session takes
-// the place of its own is in the one that is left, told once.
+// TestLastWordsInTheSessionThatIsLeft checks that an entry appended in session_shutdown is written
+// to the old session, exactly once.
 func TestLastWordsInTheSessionThatIsLeft(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -243,7 +245,7 @@ func TestLastWordsInTheSessionThatIsLeft(t *testing.T) {
 			d.OK(`{"type":"fork","entryId":"` + d.OK(`{"type":"get_fork_messages"}`).Get("messages.0.entryId").Str + `"}`)
 		}
 		kept, err := os.ReadFile(file)
-		if os.IsNotExist(err) { // nothing had been said in it
+		if os.IsNotExist(err) { // no message was written
 			continue
 		}
 		require.NoError(t, err)

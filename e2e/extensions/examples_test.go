@@ -11,12 +11,12 @@ import (
 const (
 	confirmed = `"confirmed":true`
 	refused   = `"confirmed":false`
-	open      = "" // nobody answers
+	open      = "" // the dialog stays unanswered
 )
 
 func value(s string) string { return `"value":"` + s + `"` }
 
-// dirty leaves a file that git does not know in a repository with one commit.
+// dirty makes a repository with one commit and one untracked file.
 func dirty(p *harness.Place) {
 	p.WriteFile("kept.txt", "kept\n")
 	p.Git("add", ".")
@@ -24,10 +24,10 @@ func dirty(p *harness.Place) {
 	p.WriteFile("changed.txt", "changed\n")
 }
 
-// triggerFile is what the example file-trigger watches. Nothing else may write it.
+// triggerFile is the file that the example file-trigger watches. No other test may write it.
 const triggerFile = "/tmp/agent-trigger.txt"
 
-// conflicting makes a clone that has changed the same line as the repository it is of.
+// conflicting makes a clone with a commit that conflicts with a commit of its origin.
 func conflicting(p *harness.Place) {
 	p.WriteFile("kept.txt", "kept\n")
 	p.Git("add", ".")
@@ -42,7 +42,7 @@ func conflicting(p *harness.Place) {
 	p.Git("commit", "-q", "-a", "-m", "ours")
 }
 
-// files writes files, each a path and a content.
+// files returns a setup function that writes files. list alternates paths and contents.
 func files(list ...string) func(p *harness.Place) {
 	return func(p *harness.Place) {
 		for i := 0; i+1 < len(list); i += 2 {
@@ -51,12 +51,12 @@ func files(list ...string) func(p *harness.Place) {
 	}
 }
 
-// keepLittle makes compaction worth it after a few words.
+// keepLittle configures compaction to keep only a few words.
 func keepLittle(p *harness.Place) {
 	p.WriteFile(filepath.Join(p.AgentDir(), "settings.json"), `{"compaction":{"keepRecentTokens":20}}`)
 }
 
-// onPath puts a program before all others of its name.
+// onPath installs a program in front of all others of the same name in PATH.
 func onPath(p *harness.Place, name, script string) {
 	bin := filepath.Join(p.Root, "bin")
 	p.WriteFile(filepath.Join(bin, name), "#!/bin/sh\n"+script+"\n")
@@ -72,12 +72,12 @@ var bash = func(command string) harness.Answer {
 
 const lengthy = "A long answer, so that there is something to keep. "
 
-// noUI is why pi 0.31 shows nothing of extensions that look at hasUI.
+// noUI explains why extensions that check hasUI show nothing in pi 0.31.
 const noUI = "pi 0.31 says of its RPC mode that nobody is there, and troupe asks"
 
 var nobody31 = map[string]string{"ui 31": noUI, "messages 31": noUI, "model 31": noUI, "responses 31": noUI}
 
-// piExamples are pi's examples and what a client does with each.
+// piExamples lists pi's example extensions and the client's steps for each.
 var piExamples = []piExample{
 	{name: "auto-commit-on-exit", in: "31 45 74 87 15", setup: dirty, model: []harness.Answer{harness.Text("All done.")}, steps: []string{"> do it"}},
 	{name: "bash-spawn-hook", in: "74 87 15", setup: func(p *harness.Place) { p.WriteFile(filepath.Join(p.Home, ".profile"), "export FROM_PROFILE=yes\n") },

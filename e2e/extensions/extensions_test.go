@@ -17,15 +17,15 @@ import (
 	"troupe/e2e/harness"
 )
 
-// gallery is one of the extensions that the documentation shows.
+// gallery returns the path of an example extension of the documentation.
 func gallery(t *testing.T, name string) string {
 	path, err := filepath.Abs(filepath.Join("..", "..", "docs", "examples", "extensions", name+".ts"))
 	require.NoError(t, err)
 	return path
 }
 
-// TestPermissionGate: a call that the gate has to see does not run without its yes,
-// whoever does not say it: the person, an abort, the end.
+// TestPermissionGate checks that a tool call does not run unless the permission gate extension gets
+// a yes. Denial, abort and shutdown all count as no.
 func TestPermissionGate(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -72,8 +72,9 @@ func TestPermissionGate(t *testing.T) {
 	assert.FileExists(t, filepath.Join(p.Work, "victim"), "silence is no yes")
 }
 
-// TestGateThatIsBroken: an extension that cannot be loaded and names tool_call in its
-// source refuses every call, until it is mended and reloaded; other extensions work.
+// TestGateThatIsBroken checks an extension that cannot be loaded and whose source mentions
+// tool_call. All tool calls are refused until it is fixed and reloaded, while other extensions
+// work.
 func TestGateThatIsBroken(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -90,7 +91,7 @@ func TestGateThatIsBroken(t *testing.T) {
 
 	p.WriteFile(gate, `export default function (pi) { pi.on("tool_call", () => {}) }`)
 	d.OK(`{"type":"reload_resources"}`)
-	d.OK(`{"type":"get_commands"}`) // waits until they are loaded
+	d.OK(`{"type":"get_commands"}`) // waits until extensions are loaded
 	events = d.Prompt("read it again")
 	assert.NotContains(t, harness.ResultTexts(events, "tool_execution_end"), "refused")
 	require.Zero(t, d.Close())
@@ -104,8 +105,8 @@ func TestGateThatIsBroken(t *testing.T) {
 	assert.Equal(t, "hi\n", d.OK(`{"type":"bash","command":"echo hi"}`).Get("output").Str)
 }
 
-// TestExtensionTool: a tool of an extension is listed, offered to the model, checked,
-// shown while it runs, and recorded with its details.
+// TestExtensionTool checks that an extension tool is listed and offered to the model. Its arguments
+// are validated, its progress is shown and its details are recorded.
 func TestExtensionTool(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -122,8 +123,8 @@ func TestExtensionTool(t *testing.T) {
 	assert.Contains(t, string(p.Model.Request(p.Model.RequestCount()-1).Body), `"hello"`, "the model is offered it")
 }
 
-// TestExtensionInput: a message goes past extensions before anything is done with it,
-// and their flags are options of the command line.
+// TestExtensionInput checks that extensions can handle or change a message before it is processed.
+// Their flags are options of the command line.
 func TestExtensionInput(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -138,8 +139,8 @@ func TestExtensionInput(t *testing.T) {
 	assert.NotContains(t, d.Stderr(), "brief")
 }
 
-// TestExtensionState: what an extension keeps in a session is there when that is
-// opened again, and in no other one.
+// TestExtensionState checks that entries of an extension are restored when its session is opened
+// again, and are not visible in other sessions.
 func TestExtensionState(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -167,8 +168,8 @@ func TestExtensionState(t *testing.T) {
 	assert.Equal(t, "start", names())
 }
 
-// TestExtensionRedacts: what a handler makes of a result is what everybody sees: the
-// client, the session file and the model.
+// TestExtensionRedacts checks that a tool result changed by a handler is changed for the client,
+// the session file and the model.
 func TestExtensionRedacts(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -181,7 +182,8 @@ func TestExtensionRedacts(t *testing.T) {
 	assert.NotContains(t, string(p.Model.Request(p.Model.RequestCount()-1).Body), "abcdefgh12345678")
 }
 
-// TestExtensionsVeto: extensions may keep a session where it is, and hear of its end.
+// TestExtensionsVeto checks that extensions can prevent a session switch, and that they receive
+// session_shutdown.
 func TestExtensionsVeto(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -203,7 +205,7 @@ func TestExtensionsVeto(t *testing.T) {
 	assert.FileExists(t, filepath.Join(p.Work, "ended"))
 }
 
-// TestExtensionsThatBreak: no error of an extension ends the daemon or holds it up.
+// TestExtensionsThatBreak checks that an error in an extension neither ends nor blocks the daemon.
 func TestExtensionsThatBreak(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]string{
@@ -231,8 +233,8 @@ func TestExtensionsThatBreak(t *testing.T) {
 	}
 }
 
-// TestHostIsKilled: where the process of the extensions ends, sessions go on, what
-// waited for it is answered, and it is there again.
+// TestHostIsKilled checks that sessions survive the death of the extension host. Pending calls are
+// answered, and the host is restarted.
 func TestHostIsKilled(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -250,8 +252,7 @@ func TestHostIsKilled(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestExtensionsAreNamed: what was configured and is not there is named once on
-// stderr.
+// TestExtensionsAreNamed checks that missing packages and extensions are reported on stderr once.
 func TestExtensionsAreNamed(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -271,8 +272,8 @@ func TestExtensionsAreNamed(t *testing.T) {
 	}
 }
 
-// TestUnknownOptions: a long option that nobody knows is an error, unless there is an
-// extension that might have it; one that none has claimed is named.
+// TestUnknownOptions checks that an unknown long option is an error. With extensions, which may
+// define it, it is only reported if none of them does.
 func TestUnknownOptions(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -303,8 +304,7 @@ func TestUnknownOptions(t *testing.T) {
 	assert.Zero(t, code, "nothing is wrong where there is no extension")
 }
 
-// stop ends the process in which the extensions of a daemon run, as a lack of memory
-// would.
+// stopHost kills the extension host of a daemon, as the out-of-memory killer would.
 func stopHost(d *harness.Daemon) {
 	d.T.Helper()
 	host := 0
@@ -323,8 +323,8 @@ func stopHost(d *harness.Daemon) {
 	require.NoError(d.T, syscall.Kill(host, syscall.SIGKILL))
 }
 
-// TestGateInReload: a message that comes while the extensions are read again waits
-// for them, as does one behind a new session.
+// TestGateInReload checks that a message sent during a reload, or right after new_session, waits
+// until the extensions are loaded.
 func TestGateInReload(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{"reload_resources", "new_session"} {
@@ -342,8 +342,8 @@ func TestGateInReload(t *testing.T) {
 	}
 }
 
-// TestGateIsKilled: an answer to what a gate asked before its process ended is none to
-// what the next one asks, and a message waits for one that ends while it is loaded.
+// TestGateIsKilled checks that an answer to a dialog of a killed extension host does not answer a
+// dialog of the next one. If the host dies while it loads, a message waits for the restart.
 func TestGateIsKilled(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -378,8 +378,8 @@ func TestGateIsKilled(t *testing.T) {
 	require.Zero(t, d.Close(), "the end does not wait for who is gone")
 }
 
-// TestGateOfAnotherSession: what could not be loaded, and what does not load again,
-// refuses in the session that follows, too.
+// TestGateOfAnotherSession checks that an extension that cannot be loaded also refuses tool calls
+// in the next session.
 func TestGateOfAnotherSession(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]string{
@@ -399,8 +399,8 @@ func TestGateOfAnotherSession(t *testing.T) {
 	}
 }
 
-// TestExtensionsOfAnotherDirectory: a session of another directory has that one's
-// extensions, gates too, and not those of the one that was left.
+// TestExtensionsOfAnotherDirectory checks that a session of another directory has the extensions of
+// that directory only.
 func TestExtensionsOfAnotherDirectory(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -422,8 +422,8 @@ func TestExtensionsOfAnotherDirectory(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestExtensionsAtTheEnd: an end of input while an extension is about to ask, or gives
-// commands, comes.
+// TestExtensionsAtTheEnd checks that the daemon exits at the end of input, even if an extension
+// opens a dialog or sends commands at that time.
 func TestExtensionsAtTheEnd(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -444,8 +444,8 @@ func TestExtensionsAtTheEnd(t *testing.T) {
 	assert.NotContains(t, d.Stderr(), "command:again")
 }
 
-// TestWorkWaitsForHandlers: what a handler does about an event is done before the work
-// behind the event begins, as in pi.
+// TestWorkWaitsForHandlers checks that the work after an event starts only when its handlers have
+// finished, as in pi.
 func TestWorkWaitsForHandlers(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -459,8 +459,8 @@ func TestWorkWaitsForHandlers(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestAbortWhileExtensionsLoad: a message that waits for extensions is stopped by the
-// abort behind it, and seen by what is asked behind it.
+// TestAbortWhileExtensionsLoad checks a message that waits for extensions to load: abort stops it,
+// and get_state after that reports it as stopped.
 func TestAbortWhileExtensionsLoad(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -481,8 +481,9 @@ func TestAbortWhileExtensionsLoad(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestExtensionsOfChildren: the agents of tasks have the extensions of who starts them: gates see their calls, where
-// they work, and tools are theirs unless their file names others.
+// TestExtensionsOfChildren checks that task agents have the extensions of their parent. Handlers
+// see their calls with the right directory. All extension tools are available unless the agent file
+// lists its tools.
 func TestExtensionsOfChildren(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

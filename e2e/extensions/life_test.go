@@ -10,8 +10,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestSessionStartIsAwaited: no run begins before the handlers of session_start are through, however
-// long somebody thinks about what they ask.
+// TestSessionStartIsAwaited checks that no run starts before the handlers of session_start have
+// finished, even if they wait for a dialog.
 func TestSessionStartIsAwaited(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -36,7 +36,8 @@ func TestSessionStartIsAwaited(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestFirstCommandIsTold: what the first commands do is told, for they wait until extensions are there.
+// TestFirstCommandIsTold checks that extensions receive the event of the first command, because it
+// waits until they are loaded.
 func TestFirstCommandIsTold(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -46,11 +47,11 @@ func TestFirstCommandIsTold(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestExtensionLastWords: what extensions say about the end is heard, whether they
-// wait for something or not.
+// TestExtensionLastWords checks that messages sent in session_shutdown reach the client, from
+// synchronous and asynchronous handlers.
 func TestExtensionLastWords(t *testing.T) {
 	t.Parallel()
-	for range 3 { // their end and their words must not race
+	for range 3 { // messages and shutdown must not race
 		p := harness.NewPlace(t)
 		d := p.Start("-e", p.WriteExtension("words", `export default (pi) => {
 			pi.on("session_shutdown", (e, ctx) => { ctx.ui.setStatus("a", "b"); ctx.ui.setStatus("a", undefined) });
@@ -65,8 +66,8 @@ func TestExtensionLastWords(t *testing.T) {
 	}
 }
 
-// TestExtensionShutdown: ctx.shutdown ends the program, though its input is open;
-// a run that goes on is finished first.
+// TestExtensionShutdown checks that ctx.shutdown ends the program although stdin is open. A running
+// prompt finishes first.
 func TestExtensionShutdown(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -89,7 +90,7 @@ func TestExtensionShutdown(t *testing.T) {
 	assert.Zero(t, d.WaitExit())
 	assert.Contains(t, d.Event("agent_end").Raw, "the last word")
 
-	d = p.Start("-e", quit, "--multi-session") // others stay
+	d = p.Start("-e", quit, "--multi-session") // other sessions stay open
 	one, other := d.OK(`{"type":"open_session"}`).Get("sessionId").Str, d.OK(`{"type":"open_session"}`).Get("sessionId").Str
 	d.OK(`{"type":"get_commands","sessionId":"` + one + `"}`)
 	d.OK(`{"type":"prompt","message":"/quit","sessionId":"` + one + `"}`)
@@ -99,8 +100,8 @@ func TestExtensionShutdown(t *testing.T) {
 	assert.Zero(t, d.Close())
 }
 
-// TestExtensionStartsAgent: an extension starts the agent that it runs in, by the
-// path of the running program or as pi, with nothing on its standard input.
+// TestExtensionStartsAgent checks that an extension can start another agent, through
+// process.execPath or as pi, without standard input.
 func TestExtensionStartsAgent(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

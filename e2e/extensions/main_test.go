@@ -1,5 +1,5 @@
-// Package extensions tests extensions in TypeScript: hooks, tools, dialogs, providers, and the
-// extensions that pi brings.
+// Package extensions tests TypeScript extensions: hooks, tools, dialogs, providers, and the example
+// extensions of pi.
 package extensions
 
 import (

@@ -19,11 +19,10 @@ import (
 	"troupe/e2e/harness"
 )
 
-// examplesFlag runs pi's own examples; without it the test needs nothing of npm.
+// examplesFlag enables the test with pi's own examples, which needs packages from npm.
 var examplesFlag = flag.Bool("pi.examples", false, "run the extensions that pi brings, in pi and in troupe, and compare")
 
-// examplePis are the versions whose examples are played, by the short name that
-// cases know them by.
+// examplePis lists the versions whose examples are run, by the short names used in piExamples.
 var examplePis = []struct {
 	short   string
 	pi      harness.Pi
@@ -37,8 +36,8 @@ var examplePis = []struct {
 	{"15", bundled(harness.Pi152), "pi1", "agent_settled"},
 }
 
-// piExample is one extension of pi's and what a client does with it. The same is
-// done with pi and with troupe, and what the client sees has to be the same.
+// piExample is an example extension of pi and the client's steps for it. The same steps run with pi
+// and with troupe, and the client must see the same records.
 type piExample struct {
 	name  string
 	in    string // the versions it is played in; "" is "45 74 87 15"
@@ -46,39 +45,40 @@ type piExample struct {
 	setup func(p *harness.Place)
 	args  []string
 	model []harness.Answer
-	// answers are members of the answers to dialogs, one after the other; "" leaves a
-	// dialog open. When they are used up dialogs are cancelled.
+	// answers holds members for the answers to dialogs, in order. "" leaves a dialog unanswered.
+	// Further dialogs are cancelled.
 	answers []string
-	// steps are what the client does, in order:
-	//   {…}               a command, until it is answered
-	//   > TEXT            a prompt, to the end of its run
-	//   ! TEXT            a prompt that is no run: a command of an extension
-	//   settled           until a run ends
-	//   ui METHOD TEXT    until such a record comes
-	//   see TEXT          until a record comes that has the text
-	//   request N         until the model is asked for the N-th time, from 0
-	//   open GATE         lets a held answer of the model go on
-	//   touch PATH TEXT   writes a file
-	//   fork TEXT         forks at the user message that has the text
-	//   switch            opens the same session again
-	//   exit              until the program ends by itself
+	// steps are the client's steps, in order:
+	//  {…}               sends a command and waits for its response
+	//  > TEXT            sends a prompt and waits for the end of its run
+	//  ! TEXT            sends a prompt that starts no run: a command of an extension
+	//  settled           waits until a run ends
+	//  ui METHOD TEXT    waits for such a record
+	//  see TEXT          waits for a record that contains the text
+	//  request N         waits for request N of the model, from 0
+	//  open GATE         releases an answer of the model that waits at a gate
+	//  touch PATH TEXT   writes a file
+	//  fork TEXT         forks at the user message that contains the text
+	//  switch            opens the same session again
+	//  exit              waits until the program exits
 	steps []string
-	// system is what the model must be told beside pi's own words.
+	// system lists texts that the system prompt must contain in addition to pi's own.
 	system []string
-	// differs says why a part (ui, errors, responses, messages, entries, model) is not
-	// compared, by part and, behind a blank, versions.
+	// differs explains why a part (ui, errors, responses, messages, entries, model) is not
+	// compared. The key is the part, optionally followed by a space and versions.
 	differs map[string]string
-	// sees are texts that a client of troupe must see, where nothing is compared.
+	// sees lists texts that a client of troupe must see if nothing is compared.
 	sees []string
 }
 
-// bundled is pi as its program runs, which is not where its client class lies.
+// bundled returns a version of pi with the directory of its bundled program, which is not the
+// directory of its client class.
 func bundled(v harness.Pi) harness.Pi {
 	v.Dist = filepath.Join(v.Dist, "bundle")
 	return v
 }
 
-// TestExamplesOfPi plays pi's examples in pi and in troupe.
+// TestExamplesOfPi runs pi's examples in pi and in troupe and compares the records.
 func TestExamplesOfPi(t *testing.T) {
 	if !*examplesFlag {
 		t.Skip("only with -pi.examples")
@@ -105,7 +105,7 @@ func TestExamplesOfPi(t *testing.T) {
 					})
 					ours := ex.play(t, v.settled, v.short == "31", func(p *harness.Place) *harness.Daemon {
 						args := append([]string{"--dialect", v.dialect, flag, path}, ex.args...)
-						if v.short == "31" { // the dialect has the tool of oh-my-pi, which pi has not
+						if v.short == "31" { // oh-my-pi's dialect, with a tool that pi lacks
 							args = append(args, "--exclude-tools", "task")
 						}
 						return p.Start(args...)
@@ -117,7 +117,7 @@ func TestExamplesOfPi(t *testing.T) {
 	}
 }
 
-// exampleAt is where an example lies, and the flag that loads it.
+// exampleAt returns the path of an example and the flag that loads it.
 func exampleAt(examples string, ex piExample, version string) (path, flag string) {
 	name := ex.path
 	if name == "" {
@@ -137,8 +137,7 @@ func exampleAt(examples string, ex piExample, version string) (path, flag string
 	return path, flag
 }
 
-// parts is what a client has seen, and what was left behind, without ids, times
-// and paths.
+// parts holds the records of a run and the files it left, grouped and without ids, times and paths.
 type parts map[string][]string
 
 // rehearsal is one run of an example.
@@ -147,7 +146,7 @@ type rehearsal struct {
 	ex      piExample
 	settled string
 	old     bool // a fork is called branch
-	ui, run int  // lines that waits have used up
+	ui, run int  // lines consumed by waits
 }
 
 func (ex piExample) play(t *testing.T, settled string, old bool, start func(p *harness.Place) *harness.Daemon) parts {
@@ -160,7 +159,7 @@ func (ex piExample) play(t *testing.T, settled string, old bool, start func(p *h
 	r := &rehearsal{Daemon: start(p), ex: ex, settled: settled, old: old}
 	go r.answerDialogs()
 	gone := false
-	r.Call(`{"type":"get_state"}`) // what extensions say at the start comes to troupe's clients behind a first answer
+	r.Call(`{"type":"get_state"}`) // troupe sends records of extensions after the first response
 	for _, step := range ex.steps {
 		gone = r.step(step) || gone
 	}
@@ -171,13 +170,13 @@ func (ex piExample) play(t *testing.T, settled string, old bool, start func(p *h
 	select {
 	case <-r.Exited:
 	case <-time.After(harness.Patience):
-		r.Cmd.Process.Kill() // some versions of pi do not end while an extension holds something open
+		r.Cmd.Process.Kill() // some versions of pi do not exit while an extension holds a resource
 		<-r.Exited
 	}
 	return r.parts()
 }
 
-// step does one step; it says whether the program is gone.
+// step executes one step. It reports whether the program has exited.
 func (r *rehearsal) step(step string) (gone bool) {
 	r.T.Helper()
 	word, rest, _ := strings.Cut(step, " ")
@@ -245,7 +244,7 @@ func (r *rehearsal) settle() {
 	}
 }
 
-// answerDialogs answers what is asked until the output ends.
+// answerDialogs answers dialogs until the output ends.
 func (r *rehearsal) answerDialogs() {
 	answers := r.ex.answers
 	for v := range r.Records() {
@@ -263,8 +262,8 @@ func (r *rehearsal) answerDialogs() {
 	}
 }
 
-// parts sorts what was seen. What stands in different lists has no order that is
-// promised: records of an extension and those of the run that it watches.
+// parts groups the records of a run. The order between groups is not guaranteed, for example
+// between records of an extension and records of the run it watches.
 func (r *rehearsal) parts() parts {
 	all := parts{}
 	add := func(part, format string, args ...any) {
@@ -307,7 +306,7 @@ func (r *rehearsal) parts() parts {
 		before := ""
 		for _, m := range gjson.Get(req.Body, "messages").Array() {
 			role := m.Get("role").Str
-			if role == before { // neighbours may be one message or several
+			if role == before { // adjacent messages of one role are merged
 				list[len(list)-1] += " + " + said(m.Get("content"))
 				continue
 			}
@@ -325,14 +324,14 @@ func (r *rehearsal) parts() parts {
 	return all
 }
 
-// without is an object in a fixed order and without some members.
+// without returns an object without some members, with its keys in a fixed order.
 func without(v gjson.Result, members ...string) string {
 	var object map[string]any
 	_ = json.Unmarshal([]byte(v.Raw), &object)
 	for _, m := range members {
 		delete(object, m)
 	}
-	if text, ok := object["content"].(string); ok { // troupe keeps a text as a list of one
+	if text, ok := object["content"].(string); ok { // troupe stores a list of one text
 		object["content"] = []any{map[string]string{"type": "text", "text": text}}
 	}
 	var sb strings.Builder
@@ -342,7 +341,7 @@ func without(v gjson.Result, members ...string) string {
 	return strings.TrimSpace(sb.String())
 }
 
-// said are the texts of a message, and the names of its calls.
+// said returns the texts of a message and the names of its tool calls.
 func said(v gjson.Result) string {
 	if v.Type == gjson.String {
 		return v.Str
@@ -374,7 +373,7 @@ var (
 	blankClock = regexp.MustCompile(`\d{1,2}/\d{1,2}/\d{4}, \d{1,2}:\d\d:\d\d\s?[AP]M`)
 )
 
-// blank takes out what differs between two runs of the same program.
+// blank removes everything that differs between two runs of the same program.
 func (r *rehearsal) blank(s string) string {
 	s = strings.ReplaceAll(s, r.Place.Root, "ROOT")
 	s = strings.ReplaceAll(s, r.Place.Model.Server.URL, "URL")
@@ -385,7 +384,7 @@ func (r *rehearsal) blank(s string) string {
 	return blankANSI.ReplaceAllString(s, "")
 }
 
-// compare holds troupe's parts against pi's.
+// compare compares troupe's parts with pi's.
 func (ex piExample) compare(t *testing.T, version string, theirs, ours parts) {
 	for _, part := range []string{"ui", "errors", "responses", "messages", "entries", "model", "tools"} {
 		if ex.reason(part, version) != "" {

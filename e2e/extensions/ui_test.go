@@ -14,7 +14,7 @@ import (
 	"troupe/e2e/harness"
 )
 
-// startUI runs the extension that shows and asks everything.
+// startUI starts a daemon with the extension ui.ts, which uses every dialog and every UI method.
 func startUI(p *harness.Place, args ...string) *harness.Daemon {
 	path, err := filepath.Abs(filepath.Join("..", "testdata", "extensions", "ui.ts"))
 	require.NoError(p.T, err)
@@ -26,7 +26,7 @@ func startUI(p *harness.Place, args ...string) *harness.Daemon {
 	return d
 }
 
-// inSessions runs a story in the default session and in one that was opened.
+// inSessions runs a test in the default session and in an opened session.
 func inSessions(t *testing.T, story func(t *testing.T, p *harness.Place, d *harness.Daemon)) {
 	t.Parallel()
 	t.Run("default", func(t *testing.T) {
@@ -47,7 +47,7 @@ func runCommand(d *harness.Daemon, line string) {
 	require.Equal(d.T, "handled", d.OK(`{"type":"prompt","message":"/`+line+`"}`).Get("disposition").Str)
 }
 
-// notice waits for the notice that a command ends with.
+// notice waits for the notification that ends a command and returns its text.
 func notice(d *harness.Daemon, name string) string {
 	d.T.Helper()
 	for {
@@ -57,7 +57,7 @@ func notice(d *harness.Daemon, name string) string {
 	}
 }
 
-// TestDialogs: every dialog with every way in which it can end.
+// TestDialogs checks every dialog with every way in which it can end.
 func TestDialogs(t *testing.T) {
 	inSessions(t, func(t *testing.T, p *harness.Place, d *harness.Daemon) {
 		for _, c := range []struct{ command, method, record, answer, want string }{
@@ -86,15 +86,15 @@ func TestDialogs(t *testing.T) {
 			}
 			name, _, _ := strings.Cut(c.command, " ")
 			assert.Equal(t, c.want, notice(d, name), c.command+" "+c.answer)
-			d.RespondUI(dialog, `"value":"late"`) // heard by nobody
+			d.RespondUI(dialog, `"value":"late"`) // ignored
 		}
 		require.Zero(t, d.Close())
 		assert.NotContains(t, strings.Join(d.Lines(), "\n"), "extension_error")
 	})
 }
 
-// TestDialogsTogether: several are open at once and answered in any order; an answer
-// of the wrong kind, to nobody or a second time is none.
+// TestDialogsTogether checks that several dialogs can be open at once and answered in any order.
+// Answers of the wrong kind, to an unknown dialog, or sent twice are ignored.
 func TestDialogsTogether(t *testing.T) {
 	inSessions(t, func(t *testing.T, p *harness.Place, d *harness.Daemon) {
 		runCommand(d, "several")
@@ -111,8 +111,8 @@ func TestDialogsTogether(t *testing.T) {
 	})
 }
 
-// TestDialogsOneByOne: pi_agent_rust shows one dialog at a time. The others wait until it is
-// over, however that is, and the time of one begins when it is shown.
+// TestDialogsOneByOne checks the dialect of pi_agent_rust, which shows one dialog at a time. The
+// next dialog is shown when the previous one has ended, and its timeout starts then.
 func TestDialogsOneByOne(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -132,8 +132,8 @@ func TestDialogsOneByOne(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestRecordsWithoutAnswer: what is shown, with what is absent absent and what is empty
-// there, and what cannot be shown.
+// TestRecordsWithoutAnswer checks the records of UI methods that need no answer. Absent members are
+// omitted, and empty ones are sent.
 func TestRecordsWithoutAnswer(t *testing.T) {
 	inSessions(t, func(t *testing.T, p *harness.Place, d *harness.Daemon) {
 		for _, c := range []struct{ command, want string }{
@@ -165,8 +165,8 @@ func TestRecordsWithoutAnswer(t *testing.T) {
 	})
 }
 
-// TestDialogsThatNobodyAnswers: an abort, the end of the input and a client that was
-// never there mean no.
+// TestDialogsThatNobodyAnswers checks that abort, the end of input and a missing client count as
+// no.
 func TestDialogsThatNobodyAnswers(t *testing.T) {
 	inSessions(t, func(t *testing.T, p *harness.Place, d *harness.Daemon) {
 		p.Model.Enqueue(harness.ToolCall("c1", "bash", `{"command":"touch ran"}`), harness.ToolCall("c2", "ask", `{}`), harness.Text("never"))
@@ -200,8 +200,8 @@ func TestDialogsThatNobodyAnswers(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(p.Work, "ran"), "nobody is there")
 }
 
-// TestAbortBehindTheRun: what handlers ask at the end of a run, or behind it, holds up what comes
-// next, and an abort ends it.
+// TestAbortBehindTheRun checks dialogs opened in agent_end or agent_settled. They delay the next
+// run, and abort closes them.
 func TestAbortBehindTheRun(t *testing.T) {
 	t.Parallel()
 	for event, aborted := range map[string]bool{"agent_end": true, "agent_settled": false} {
@@ -233,7 +233,7 @@ func TestAbortBehindTheRun(t *testing.T) {
 	}
 }
 
-// TestDialogsOfOlderClients: they know dialogs by the name of hooks.
+// TestDialogsOfOlderClients checks that older clients receive dialogs as hook_ui_request.
 func TestDialogsOfOlderClients(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -248,9 +248,9 @@ func TestDialogsOfOlderClients(t *testing.T) {
 	require.Zero(t, d.Close())
 }
 
-// TestDialogOfTwoClients: what an extension asks is shown to all clients of its session, of
-// whom one answers; the others are told, also one that comes while it is open, and a later
-// answer counts for nothing.
+// TestDialogOfTwoClients checks that a dialog is shown to all clients of its session, including one
+// that attaches later. When one client answers, the others receive dialog_resolved. Later answers
+// are ignored.
 func TestDialogOfTwoClients(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -287,7 +287,8 @@ func TestDialogOfTwoClients(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestDialogsOfOpenedSessions: in every dialect dialogs of a session that was opened name it, and their answers do.
+// TestDialogsOfOpenedSessions checks in every dialect that dialogs of an opened session and their
+// answers carry its session id.
 func TestDialogsOfOpenedSessions(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range []string{"pi1", "s0", "s1", "s2", "s3", "s4", "union"} {
