@@ -37,9 +37,9 @@ func number(env string, otherwise int) int {
 	return otherwise
 }
 
-// TestKillCycles kills the process at random moments and at failpoints, opens
-// what it left in the next, kills that one too, and judges the whole history
-// when the last one has come to a good end.
+// TestKillCycles kills the process at random moments and at failpoints. Each next process opens the
+// remaining files and is killed, too. After the last process has exited normally, the history of
+// all of them is checked.
 func TestKillCycles(t *testing.T) {
 	program := harness.FailpointBinary(t)
 	var seeds []uint64
@@ -65,14 +65,14 @@ func TestKillCycles(t *testing.T) {
 	}
 }
 
-// cycle is one seed: a place, several lives, one history.
+// cycle is the run of one seed: one place, several processes and one history.
 type cycle struct {
 	t       *testing.T
 	p       *harness.Place
 	program string
 	rng     *rand.Rand
 	h       *history.History
-	mark    string // in the environment of every process of the cycle
+	mark    string // set in the environment of all processes of the cycle
 	said    int
 	marks   map[string]string // by session file
 }
@@ -108,7 +108,7 @@ func killCycle(t *testing.T, program string, seed uint64) {
 	require.Empty(t, found)
 }
 
-// drawPlan says where the process kills itself, "" if we do it.
+// drawPlan returns the failpoint at which the process kills itself, or "" if the test kills it.
 func (c *cycle) drawPlan(seed uint64) string {
 	if c.rng.IntN(3) == 0 {
 		return ""
@@ -138,7 +138,7 @@ func (c *cycle) files() map[string][]byte {
 	return files
 }
 
-// mortal is a process that may be dead at any moment.
+// mortal is a process that may be killed at any moment.
 type mortal struct {
 	*harness.Daemon
 	c        *cycle
@@ -154,7 +154,7 @@ func (c *cycle) start(plan string) *mortal {
 	return &mortal{Daemon: c.p.StartCmd(cmd), c: c, marks: map[string]string{}}
 }
 
-// tell writes a command, if there still is somebody to read it.
+// tell writes a command. Write errors are ignored, since the process may be dead.
 func (m *mortal) tell(command string) (id string) {
 	id = fmt.Sprintf("k%d", len(m.commands))
 	line := `{"id":"` + id + `",` + strings.TrimPrefix(command, "{")
@@ -163,7 +163,7 @@ func (m *mortal) tell(command string) (id string) {
 	return id
 }
 
-// answer waits for an answer, or for the end of the process.
+// answer waits for a response or for the end of the process.
 func (m *mortal) answer(id string) (gjson.Result, bool) {
 	v, _, found := m.WaitOrEOF(0, "the answer to "+m.commands[len(m.commands)-1], func(v gjson.Result) bool {
 		return v.Get("type").Str == "response" && v.Get("id").Str == id
@@ -171,7 +171,7 @@ func (m *mortal) answer(id string) (gjson.Result, bool) {
 	return v, found
 }
 
-// open opens every session file there is, and one or two new sessions.
+// open opens all existing session files and some new sessions.
 func (m *mortal) open(fresh int) {
 	for path, content := range m.c.files() {
 		if v, ok := m.takeOver(path); ok {
@@ -195,9 +195,9 @@ func (m *mortal) open(fresh int) {
 	}
 }
 
-// takeOver opens the file of a process that was killed. A child that it was about
-// to start holds the lock as well, until it has become the other program or is
-// killed, too. Nothing announces that.
+// takeOver opens the session file of a killed process. A child that the process was about to start
+// also holds the lock, until it has executed its program or is killed. This cannot be observed, so
+// takeOver polls.
 func (m *mortal) takeOver(path string) (gjson.Result, bool) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -215,7 +215,7 @@ func (m *mortal) say(s, command, words string, more string) {
 	m.tell(fmt.Sprintf(`{"type":%q,"message":%s,"sessionId":%q%s}`, command, text, s, more))
 }
 
-// chatter is a few random commands.
+// chatter sends random commands.
 func (m *mortal) chatter(n int) {
 	rng := m.c.rng
 	pick := func(list ...string) string { return list[rng.IntN(len(list))] }
@@ -238,13 +238,13 @@ func (m *mortal) chatter(n int) {
 			m.tell(fmt.Sprintf(`{"type":%q,"sessionId":%q}`, pick("abort", "clear_queue", "get_state", "get_messages"), s))
 		case 10:
 			m.say(s, "abort_and_prompt", words, "")
-		case 11: // let some of it happen
+		case 11: // lets earlier commands make progress
 			m.answer(m.tell(fmt.Sprintf(`{"type":"get_state","sessionId":%q}`, s)))
 		}
 	}
 }
 
-// record puts a finished life into the history.
+// record adds the commands and output of a process to the history.
 func (m *mortal) record(end history.Kind) {
 	h := m.c.h
 	h.Add(history.Life, "")
@@ -261,12 +261,12 @@ func (m *mortal) record(end history.Kind) {
 	h.Add(end, "")
 }
 
-// doomed is a life that ends with SIGKILL.
+// doomed runs a process until SIGKILL.
 func (c *cycle) doomed(plan string) {
 	m := c.start(plan)
 	limit := time.Duration(c.rng.IntN(60)) * time.Millisecond
 	if plan != "" {
-		limit = 300 * time.Millisecond // it kills itself before; if not, we do
+		limit = 300 * time.Millisecond // fallback if the failpoint is not reached
 	}
 	timer := time.AfterFunc(limit, func() { _ = m.Cmd.Process.Kill() })
 	defer timer.Stop()
@@ -276,7 +276,7 @@ func (c *cycle) doomed(plan string) {
 	m.record(history.Killed)
 }
 
-// lastLife opens everything once more and completes a prompt in each.
+// lastLife opens all sessions in a last process and completes a prompt in each of them.
 func (c *cycle) lastLife() {
 	m := c.start("")
 	m.open(0)
@@ -298,12 +298,12 @@ func (c *cycle) lastLife() {
 	m.record(history.End)
 }
 
-// nobodyLeft is L4: no process of the cycle is there any more.
+// nobodyLeft checks invariant L4: no process of the cycle is left.
 func (c *cycle) nobodyLeft() {
 	harness.Eventually(c.t, "the end of every child", func() bool { return len(withEnv(c.mark)) == 0 })
 }
 
-// withEnv lists the processes with a variable in their environment.
+// withEnv lists the processes that have this variable in their environment.
 func withEnv(kv string) (pids []int) {
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range procs {
@@ -316,9 +316,9 @@ func withEnv(kv string) (pids []int) {
 	return pids
 }
 
-// brain decides answers by the user's last message, so that they are the same
-// before and after a kill. Words: rounds=N, calls=N, stubborn (a command that
-// ignores TERM, forks away and holds the pipe), flood, slow, fail (the first time).
+// brain computes answers from the user's last message, so that they are the same before and after a
+// kill. Words: rounds=N, calls=N, stubborn (a command that ignores TERM, forks away and holds the
+// pipe), flood, slow, fail (the first time).
 func brain() func(body gjson.Result) harness.Answer {
 	failed := map[string]bool{}
 	return func(body gjson.Result) harness.Answer {
@@ -390,8 +390,8 @@ func think(said string, rounds int) harness.Answer {
 	return a
 }
 
-// TestKillLeavesNoChild: the children of a process that was killed are ended,
-// whatever they do about it.
+// TestKillLeavesNoChild checks that the children of a killed process are killed, even if they try
+// to escape.
 func TestKillLeavesNoChild(t *testing.T) {
 	for name, command := range map[string]string{
 		"ignores TERM":    `trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 1; done`,
@@ -406,8 +406,8 @@ func TestKillLeavesNoChild(t *testing.T) {
 			mark := fmt.Sprintf("TROUPE_CHAOS=%d.%s", os.Getpid(), strings.ReplaceAll(name, " ", "_"))
 			p.Env = append(p.Env, mark)
 			args, _ := json.Marshal(map[string]string{"command": command})
-			// The first command starts the guard: what is killed between the start
-			// of a command and that of the guard is nobody's, for a moment.
+			// The first command starts the guard process. A child that is started before the guard
+			// would not be killed by it.
 			p.Model.Enqueue(harness.ToolCall("c0", "bash", `{"command":"true"}`), harness.ToolCall("c1", "bash", string(args)))
 			d := p.Start()
 			d.OK(`{"type":"prompt","message":"go"}`)
@@ -419,8 +419,8 @@ func TestKillLeavesNoChild(t *testing.T) {
 	}
 }
 
-// TestTwoProcesses: one file has one writer, and the death of the owner frees
-// it at once.
+// TestTwoProcesses checks that a session file has one writer, and that it is free as soon as the
+// owner is dead.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -442,8 +442,8 @@ func TestTwoProcesses(t *testing.T) {
 	require.Len(t, harness.ReadEntries(t, path)[3:], 4, "the conversation goes on in the same file")
 }
 
-// TestFileSizeLimit: the disk is full in the middle of a conversation. What is
-// refused is not in the file, what is in the file is whole.
+// TestFileSizeLimit checks a disk that fills up during a conversation. Rejected input is not in the
+// session file, and all of its lines are whole.
 func TestFileSizeLimit(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -477,8 +477,8 @@ func TestFileSizeLimit(t *testing.T) {
 	require.Empty(t, history.Check(&history.History{}, history.Options{Files: map[string][]byte{path: raw}}))
 }
 
-// TestStoppedReader: a client that stops reading costs a bounded amount of
-// memory, and gets everything when it goes on.
+// TestStoppedReader checks that a client that stops reading costs a bounded amount of memory, and
+// receives everything once it reads again.
 func TestStoppedReader(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

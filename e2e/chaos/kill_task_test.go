@@ -27,18 +27,23 @@ var (
 	taskKillFirst = flag.Uint64("kill.tasks.first", 1, "the seed of the first")
 )
 
-// filesPerTask is what each task of TestKillTasks makes: enough that a merge takes a while.
+// filesPerTask is the number of files that each task of TestKillTasks writes. It is large enough
+// that a merge takes a while.
 const filesPerTask = 40
 
-// taskNames are what tasks may make: bad is not verified, d comes after the kill.
+// taskNames are the tasks that may write files. bad fails its verification, and d runs after the
+// kill.
 var taskNames = []string{"a", "bad", "c", "d"}
 
-// TestKillTasks kills the process while isolated tasks run, while they are verified,
-// while they are merged, and when the first of them has been. What the user had is his: his work tree has all or nothing of each
-// task, his repository is as it was, or has one commit more in branch mode. What was not
-// verified is nowhere in it. Half of them have a budget with room for two answers at once. The next process opens the session, whose call has one result
-// that names what is left, and goes on; no process is left, and no workspace that nothing
-// names.
+// TestKillTasks kills the process while isolated tasks run, while they are verified, during a merge
+// and after the first merge.
+//
+// The work tree of the user then has all changes of a task or none of them. The repository is
+// unchanged, or has one more commit in branch mode. Changes that failed verification are in
+// neither. Half of the seeds use a budget with room for two answers at once.
+//
+// The next process opens the session. The interrupted call has one result that lists the remaining
+// worktrees. No process and no unlisted worktree is left.
 func TestKillTasks(t *testing.T) {
 	moments := []string{"children", "verification", "merge", "merged"}
 	seen := make([]map[string]int, len(moments))
@@ -48,7 +53,7 @@ func TestKillTasks(t *testing.T) {
 			t.Parallel()
 			for i := lane; i == lane || i < *taskKills; i += len(moments) {
 				seed := *taskKillFirst + uint64(i)
-				hold := i == lane // the others may be over before the kill
+				hold := i == lane // the other tasks may end before the kill
 				if !t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { killTasks(t, seed, moments[lane], hold, seen[lane]) }) {
 					return
 				}
@@ -59,8 +64,9 @@ func TestKillTasks(t *testing.T) {
 	}
 }
 
-// taskBrain decides what a model answers: the parent calls task, once; a child
-// makes what its assignment says. It follows from the request, in every life.
+// taskBrain computes the answers of the model. The parent calls task once, and a child writes the
+// files of its assignment. Answers depend on the request only, so they are the same in every
+// process.
 func taskBrain(body gjson.Result) harness.Answer {
 	said, rounds := lastSaid(body)
 	switch m := childPattern.FindStringSubmatch(said); {
@@ -77,8 +83,8 @@ func taskBrain(body gjson.Result) harness.Answer {
 
 var childPattern = regexp.MustCompile(`MAKE=(\w+)`)
 
-// killTasks kills a daemon at a moment of its tasks, and checks what the next one
-// makes of it. With hold the last task does not end before the kill.
+// killTasks kills a daemon at a moment of its tasks and checks the state that the next daemon
+// restores. With hold, the last task cannot end before the kill.
 func killTasks(t *testing.T, seed uint64, moment string, hold bool, seen map[string]int) {
 	rng := rand.New(rand.NewPCG(seed, 18))
 	p := harness.NewPlace(t)
@@ -162,7 +168,7 @@ func killTasks(t *testing.T, seed uint64, moment string, hold bool, seen map[str
 	for _, dir := range left {
 		snapshot, err := filepath.Match("*-t-*.base", filepath.Base(dir))
 		require.NoError(t, err)
-		if filepath.Base(dir) == "lock" || kept && snapshot { // what is kept needs what it was made of
+		if filepath.Base(dir) == "lock" || kept && snapshot { // a kept worktree needs its snapshot
 			continue
 		}
 		_, id, _ := strings.Cut(filepath.Base(dir), "-")
@@ -171,7 +177,7 @@ func killTasks(t *testing.T, seed uint64, moment string, hold bool, seen map[str
 	harness.Eventually(t, "the end of every child", func() bool { return len(withEnv(mark)) == 0 })
 }
 
-// killedLife is one process, killed at a moment of its tasks.
+// killedLife runs one process and kills it at a moment of its tasks.
 func killedLife(t *testing.T, p *harness.Place, rng *rand.Rand, moment, cache, verifying string, seen map[string]int) (session string) {
 	d := p.Start()
 	session = d.OK(`{"type":"get_state"}`).Get("sessionFile").Str
@@ -202,7 +208,7 @@ func killedLife(t *testing.T, p *harness.Place, rng *rand.Rand, moment, cache, v
 	}
 	d.Send(`{"id":"used","type":"get_budget"}`)
 	within := map[string]time.Duration{"children": 100 * time.Millisecond, "verification": 60 * time.Millisecond, "merge": 200 * time.Millisecond, "merged": 200 * time.Millisecond}[moment]
-	part := rng.Float64() // most come early: how long the rest takes differs by machine
+	part := rng.Float64() // mostly early, because the rest takes longer on some machines
 	timer := time.NewTimer(time.Duration(part * part * float64(within)))
 	<-timer.C
 	require.NoError(t, d.Cmd.Process.Kill())
@@ -213,8 +219,8 @@ func killedLife(t *testing.T, p *harness.Place, rng *rand.Rand, moment, cache, v
 	return session
 }
 
-// landed says which tasks are in the work tree, each whole or not at all, and that what was
-// the user's is.
+// landed returns the tasks whose changes are in the work tree. It checks that each change is
+// complete and that the user's own changes are still there.
 func landed(t *testing.T, p *harness.Place) (names []string) {
 	t.Helper()
 	assert.Equal(t, "the user's\n", harness.ReadFile(t, filepath.Join(p.Work, "edited")))
@@ -249,7 +255,7 @@ func landed(t *testing.T, p *harness.Place) (names []string) {
 	return names
 }
 
-// workOf is every file of the user's working directory, without his repository.
+// workOf returns all files of the user's working directory without .git.
 func workOf(t *testing.T, p *harness.Place) map[string]string {
 	files := map[string]string{}
 	require.NoError(t, filepath.WalkDir(p.Work, func(path string, e os.DirEntry, err error) error {
@@ -265,8 +271,8 @@ func workOf(t *testing.T, p *harness.Place) map[string]string {
 	return files
 }
 
-// repositoryOf is every file of the user's repository; without what a commit on the branch
-// changes, if tasks are merged into it.
+// repositoryOf returns all files of the user's repository. With branch, it leaves out the files
+// that a commit changes.
 func repositoryOf(t *testing.T, p *harness.Place, branch bool) map[string]string {
 	files := map[string]string{}
 	root := filepath.Join(p.Work, ".git")
@@ -289,19 +295,19 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// named says whether a result names a directory, or one above or in it.
+// named reports whether one of the results contains the path dir.
 func named(results []gjson.Result, dir string) bool {
 	return slices.ContainsFunc(results, func(r gjson.Result) bool { return strings.Contains(r.Raw, dir) })
 }
 
-// TestMergeIsCut kills the process between two files of a merge. The next one undoes the merge or finishes it, and
-// says which. Where the user has changed one of its files meanwhile nothing is touched: the result
-// names the file.
+// TestMergeIsCut kills the process between two files of a merge. The next process either undoes or
+// finishes the merge and reports which. If the user has edited one of the files in the meantime,
+// nothing is changed, and the result names that file.
 func TestMergeIsCut(t *testing.T) {
 	for _, edited := range []bool{false, true} {
 		t.Run(fmt.Sprintf("edited %t", edited), func(t *testing.T) {
 			t.Parallel()
-			for range 20 { // it is over in some milliseconds: a kill may come too late
+			for range 20 { // the kill may come too late
 				if cutMerge(t, edited) {
 					return
 				}
@@ -311,7 +317,7 @@ func TestMergeIsCut(t *testing.T) {
 	}
 }
 
-// cutMerge says whether the merge was cut in its middle.
+// cutMerge reports whether the kill came in the middle of the merge.
 func cutMerge(t *testing.T, edited bool) bool {
 	const files = 150
 	p := harness.NewPlace(t)

@@ -16,9 +16,9 @@ import (
 	"troupe/e2e/history"
 )
 
-// TestLeases: processes open, close, and die over the same session files. There
-// is an order of all that in which a file never has two owners, is refused only
-// while it has one, and is free when its owner is dead.
+// TestLeases checks leases of session files while several processes open them, close them and die.
+// The operations must have an order in which a file never has two owners, is only refused while it
+// has one, and is free once its owner is dead.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	const processes, files, rounds = 3, 2, 25
@@ -52,14 +52,14 @@ func TestLeases(t *testing.T) {
 	t.Logf("%d opened, %d refused", opened, refused)
 }
 
-// leases is what several processes do, in the time of one clock.
+// leases records the operations of several processes with one clock.
 type leases struct {
 	begin time.Time
 	mu    sync.Mutex
 	ops   []porcupine.Operation
 }
 
-// note runs something and keeps when it began and ended.
+// note executes an operation and records its start and end.
 func (l *leases) note(op history.LeaseOp, do func() any) any {
 	call := time.Since(l.begin)
 	out := do()

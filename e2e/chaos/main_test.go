@@ -1,5 +1,5 @@
-// Package chaos kills processes at random moments and at failpoints, and checks what is
-// left: session files, work trees, children, leases.
+// Package chaos kills processes at random moments and at failpoints and then checks session files,
+// work trees, child processes and leases.
 package chaos
 
 import (

@@ -17,10 +17,9 @@ import (
 	"troupe/e2e/history"
 )
 
-// TestSoak: many sessions over one pipe. Every answer and terminal event comes
-// once, no session hears of another, and when the sessions are closed the
-// descriptors and children are what they were. TROUPE_SOAK_SESSIONS=500 is the
-// full measure.
+// TestSoak runs many sessions over one pipe. Every response and terminal event is sent once, and no
+// session receives another's events. When all sessions are closed, descriptors and children are
+// back at their baseline. TROUPE_SOAK_SESSIONS=500 is the full measurement.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	program := harness.FailpointBinary(t)
@@ -57,7 +56,7 @@ func TestSoak(t *testing.T) {
 	require.Empty(t, history.Check(c.h, history.Options{Canary: markOf, Files: c.files(), Free: true}))
 }
 
-// settle waits for n runs to be over.
+// settle waits for the end of n runs.
 func (m *mortal) settle(n int) {
 	m.T.Helper()
 	for at, settled := 0, 0; settled < n; settled++ {
@@ -67,8 +66,8 @@ func (m *mortal) settle(n int) {
 	}
 }
 
-// descriptors counts files and pipes. Idle connections to the model server are
-// kept for the next request.
+// descriptors counts open files and pipes. Sockets are not counted, since idle connections to the
+// model server are kept open.
 func descriptors(pid int) (n int) {
 	list, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, fd := range list {
@@ -79,8 +78,7 @@ func descriptors(pid int) (n int) {
 	return n
 }
 
-// TestCutLine: a client that dies in the middle of a line has said nothing with
-// it.
+// TestCutLine checks that an incomplete last line is not executed.
 func TestCutLine(t *testing.T) {
 	t.Parallel()
 	line := `{"id":"1","type":"prompt","message":"go"}`

@@ -19,10 +19,10 @@ import (
 	"troupe/e2e/need"
 )
 
-// twoTasks is a call of two children.
+// twoTasks holds the arguments of a task call with two children.
 const twoTasks = `{"agent":"task","tasks":[{"id":"A","description":"a","assignment":"CHILDA do it"},{"id":"B","description":"b","assignment":"CHILDB do it"}]}`
 
-// faulty runs the binary with failpoints, in a watched place.
+// faulty starts the binary with failpoints and records the history of its place.
 func faulty(p *harness.Place, plan string, args ...string) *harness.Daemon {
 	p.T.Helper()
 	program := harness.FailpointBinary(p.T)
@@ -32,8 +32,8 @@ func faulty(p *harness.Place, plan string, args ...string) *harness.Daemon {
 	return p.StartCmd(cmd)
 }
 
-// TestChildCrashes: a child that crashes once goes on and succeeds, one that always does fails; its sibling does not
-// notice, and the run goes on.
+// TestChildCrashes checks that a child that crashes once is resumed and succeeds, while one that
+// always crashes fails. Its sibling and the run of the parent are not affected.
 func TestChildCrashes(t *testing.T) {
 	for plan, error := range map[string]string{
 		`Panic s2 Append 3`:             "",
@@ -62,8 +62,8 @@ func TestChildCrashes(t *testing.T) {
 	}
 }
 
-// TestParentCrashes: what clients have seen of children ends with the run of a session that crashes, no child stays
-// open and no process of one, and the session answers.
+// TestParentCrashes checks a session that crashes while children run. Clients receive the end of
+// each child and of the run, no child stays open, no process is left, and the session responds.
 func TestParentCrashes(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -94,15 +94,15 @@ func TestParentCrashes(t *testing.T) {
 	p.CheckHistory(history.Options{Concurrency: 32})
 }
 
-// event0 is the first event of a type.
+// event0 waits for the first event of a type.
 func event0(d *harness.Daemon, kind string) gjson.Result {
 	d.T.Helper()
 	v, _ := d.Wait(0, kind, func(v gjson.Result) bool { return v.Get("type").Str == kind })
 	return v
 }
 
-// TestWithoutGit: isolated tasks are refused where there is no git, too old a git, or no repository and too much to
-// copy; none begins.
+// TestWithoutGit checks that isolated tasks are refused and not started if git is missing or too
+// old, or if the directory is no repository and too large to copy.
 func TestWithoutGit(t *testing.T) {
 	for _, c := range []struct{ name, git, says string }{
 		{"none", "", "git not found in PATH"},
@@ -141,8 +141,8 @@ func TestWithoutGit(t *testing.T) {
 	}
 }
 
-// TestManyTasksUnread: a hundred children stream to a client that begins to read when all is done. Nothing that changed
-// the status of one is missing, and what the client asked meanwhile is answered.
+// TestManyTasksUnread checks a client that starts to read only after a hundred children have
+// finished. It receives every status change and the response to its query.
 func TestManyTasksUnread(t *testing.T) {
 	t.Parallel()
 	const children = 100
@@ -165,7 +165,7 @@ func TestManyTasksUnread(t *testing.T) {
 	defer cmd.Process.Kill()
 	_, err = io.WriteString(in, `{"id":"go","type":"prompt","message":"go"}`+"\n"+`{"id":"state","type":"get_state"}`+"\n")
 	require.NoError(t, err)
-	p.Model.Request(children + 1) // the answer to the results of all
+	p.Model.Request(children + 1) // the answer to all results
 
 	h := &history.History{}
 	h.Add(history.Life, "")

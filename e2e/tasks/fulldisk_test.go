@@ -15,11 +15,11 @@ import (
 	"troupe/e2e/need"
 )
 
-// TestFullDiskOfTasks: where the disk is full beneath a workspace, when it is made, when a task writes, when its work
-// is captured or merged, the task says so, the user's files are what they were, and its work is kept where there is any.
+// TestFullDiskOfTasks checks a disk that is full when a worktree is created, written, captured or
+// merged. The task reports it, the user's files are unchanged, and existing work is kept.
 func TestFullDiskOfTasks(t *testing.T) {
 	for _, c := range []struct {
-		name, fails, output string // the command of git, and what the child's own command does
+		name, fails, output string // git command that fails, and a command that the child runs
 		begins, kept        bool
 		code                int64
 		says                string
@@ -67,7 +67,7 @@ func TestFullDiskOfTasks(t *testing.T) {
 				assert.Equal(t, "by A\n", harness.ReadFile(t, found[0]))
 			}
 			want := "one\n"
-			if c.name == "write" { // which is the child's own affair
+			if c.name == "write" { // only the command in the child fails
 				want = "by A\n"
 			}
 			assert.Equal(t, want, harness.ReadFile(t, filepath.Join(p.Work, "a.txt")))
@@ -76,8 +76,8 @@ func TestFullDiskOfTasks(t *testing.T) {
 	}
 }
 
-// TestDamagedChild: a session file that has lines which are no entries goes on without them, and it is said; so of a
-// child that is resumed.
+// TestDamagedChild checks a session file with invalid lines. They are skipped and reported, also
+// for a resumed child.
 func TestDamagedChild(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -108,7 +108,8 @@ func TestDamagedChild(t *testing.T) {
 	assert.Contains(t, harness.ReadFile(t, file), "this is A again")
 }
 
-// TestIsolationThatIsOff: an agent file that asks for a workspace where none is made is named, and starts.
+// TestIsolationThatIsOff checks that an agent file that asks for a worktree while isolation is off
+// is reported and still works.
 func TestIsolationThatIsOff(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {

@@ -1,4 +1,4 @@
-// Package tasks tests subagents: processes that crash while tasks run, full disks, no git.
+// Package tasks tests subagents: crashes of processes, full disks, and machines without git.
 package tasks
 
 import (
