@@ -14,9 +14,9 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestSeedClients: a client written from each seed's text runs the same scenario
-// to the end, without negotiating and in the seed's own dialect. The clients
-// differ in how they read, and in what each has of its own.
+// TestSeedClients checks a client written from the text of each seed. It runs the same scenario
+// without negotiation and in the dialect of its seed. The clients differ in how they read records
+// and in their own commands.
 func TestSeedClients(t *testing.T) {
 	for _, seed := range []struct {
 		name string
@@ -50,16 +50,16 @@ func TestSeedClients(t *testing.T) {
 	}
 }
 
-// seedClient is what every seed's client can do, each in its own way.
+// seedClient is the interface of all these clients.
 type seedClient interface {
-	// ask sends a prompt and follows it to what the seed says is its end; during,
-	// if not nil, is called once when the first text has come. It returns the text.
+	// ask sends a prompt and reads until the end of the run, as the seed defines it. It returns the
+	// text of the answer. during, if not nil, is called once after the first text.
 	ask(prompt string, during func()) string
-	interject(text string) // says something while the model answers
+	interject(text string) // sends a message while the model answers
 	command(command string) gjson.Result
 	forkPoints() []gjson.Result
 	fork(entry string) string
-	own() // what only this seed has
+	own() // commands that only this seed has
 }
 
 func scenario(w *wireEnd, c seedClient) {
@@ -122,7 +122,7 @@ type wireEnd struct {
 	at int
 }
 
-// next reads a record.
+// next waits for the next record.
 func (w *wireEnd) next() gjson.Result {
 	w.t.Helper()
 	v, at := w.d.Wait(w.at, "another record", func(gjson.Result) bool { return true })
@@ -130,8 +130,8 @@ func (w *wireEnd) next() gjson.Result {
 	return v
 }
 
-// sampleClient reads as the Python sample of S0 and S3 does: no ids, one loop
-// over the lines, the end of a prompt is its agent_end.
+// sampleClient reads as the Python sample of S0 and S3 does: it uses no ids and one loop over the
+// lines, and a prompt ends with agent_end.
 type sampleClient struct {
 	w                         *wireEnd
 	interjects, points, forks string
@@ -166,7 +166,7 @@ func (c *sampleClient) ask(prompt string, during func()) string {
 	return c.text
 }
 
-// command reads on until there is a response that names the command.
+// command sends a command and reads records until its response.
 func (c *sampleClient) command(command string) gjson.Result {
 	c.w.t.Helper()
 	c.w.d.Send(command)
@@ -193,7 +193,7 @@ func (c *sampleClient) fork(entry string) string {
 	return c.command(`{"type": "` + c.forks + `", "entryId": "` + entry + `"}`).Get("text").Str
 }
 
-// own: the queue modes under the names of each of the two.
+// own checks the queue modes under the names of the two seeds.
 func (c *sampleClient) own() {
 	if c.interjects == "queue_message" {
 		c.command(`{ "type": "set_queue_mode", "mode": "all" }`)
@@ -209,18 +209,17 @@ func (c *sampleClient) own() {
 	st := c.command(`{"type": "get_state"}`)
 	assert.Equal(c.w.t, "all all", st.Get("steeringMode").Str+" "+st.Get("followUpMode").Str)
 	assert.EqualValues(c.w.t, 0, st.Get("pendingMessageCount").Int())
-	// What overloads for a moment fails no run: this client takes the first
-	// agent_end for the end.
+	// A transient overload must not end the run: this client takes the first agent_end for the end.
 	c.w.d.Place.Model.Enqueue(harness.Fail(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), harness.Text("at last"))
 	assert.Equal(c.w.t, "at last", c.ask("Hello!", nil))
-	// What lasts is tried again by the session; it goes on at once.
+	// A lasting error is retried by the session.
 	c.w.d.Place.Model.Enqueue(harness.WithHeader("X-Should-Retry", "false", harness.Fail(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)), harness.Text("at once"))
 	assert.Empty(c.w.t, c.ask("Hello!", nil))
 	assert.Equal(c.w.t, "at once", c.ask("Hello again!", nil))
 }
 
-// helperClient reads as the RpcClient of S1 does: ids req_1, req_2, …, a response
-// belongs to whoever waits for its id, and of the rest only known events count.
+// helperClient reads as the RpcClient of S1 does. Its ids are req_1, req_2 and so on, a response
+// belongs to the request with its id, and unknown events are ignored.
 type helperClient struct {
 	w      *wireEnd
 	branch string
@@ -234,8 +233,7 @@ type helperClient struct {
 var agentEvents = strings.Fields("agent_start agent_end turn_start turn_end message_start message_update message_end " +
 	"tool_execution_start tool_execution_update tool_execution_end auto_compaction_start auto_compaction_end auto_retry_start auto_retry_end")
 
-// until reads records until the response with an id, or, with "", the end of the
-// run.
+// until reads records until the response with this id or, with "", until the end of the run.
 func (c *helperClient) until(id string) gjson.Result {
 	c.w.t.Helper()
 	for {
@@ -306,7 +304,7 @@ func (c *helperClient) fork(entry string) string {
 	return c.command(`{"type":"` + c.branch + `","entryId":"` + entry + `"}`).Get("text").Str
 }
 
-// piscesClient is S1's.
+// piscesClient is the client of S1.
 type piscesClient struct{ helperClient }
 
 func (c *piscesClient) own() {
@@ -330,8 +328,8 @@ func (c *piscesClient) own() {
 	assert.Equal(t, "another", c.text)
 }
 
-// webClient is S2's: it keeps a view of the session, and gets it anew whenever
-// the session changes.
+// webClient is the client of S2. It keeps a view of the session and reloads it whenever the session
+// changes.
 type webClient struct {
 	helperClient
 	stale   bool
@@ -349,8 +347,7 @@ func (c *webClient) heard(e gjson.Result) {
 	}
 }
 
-// command refreshes the view when the session has changed: the event was there
-// before the answer.
+// command reloads the view if the session has changed. The event precedes the response.
 func (c *webClient) command(command string) gjson.Result {
 	c.w.t.Helper()
 	data := c.helperClient.command(command)
@@ -385,7 +382,7 @@ func (c *webClient) own() {
 	assert.Equal(t, "new fork switch tree reload", strings.Join(c.reasons, " "))
 }
 
-// rustClient is S4's: it matches error texts, and data that is null.
+// rustClient is the client of S4. It matches error texts and null data.
 type rustClient struct{ helperClient }
 
 func (c *rustClient) interject(text string) {

@@ -2,8 +2,8 @@
 //
 //   - testdata/traces are recordings of real pi and oh-my-pi, replayed against troupe.
 //   - testdata/shapes are the keys of every record of five versions of pi. TestShapes
-//     finds what ours lack. Package shape records them.
-//   - testdata/seeds are documents of clients, whose examples are tried.
+//     reports the keys that troupe lacks. Package shape records them.
+//   - testdata/seeds are documents of clients. Their examples are run.
 //   - Real versions of pi, and their client class, run where Node is installed.
 package compat
 

@@ -15,8 +15,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// readWithPi prints what pi's own session manager makes of session files: name,
-// leaf, labels by entry, and every branch as a list of ids.
+// readWithPi prints session files as pi's own session manager reads them: name, leaf, labels by
+// entry, and every branch as a list of ids.
 const readWithPi = `
 import { SessionManager } from "INDEX";
 const walk = (n, path, out) => {
@@ -35,8 +35,8 @@ for (const path of process.argv.slice(2)) {
 console.log(JSON.stringify(all));
 `
 
-// TestPiOpensOperations: what every operation on sessions leaves behind opens in
-// pi with the same messages, name, labels and tree.
+// TestPiOpensOperations checks that a session file opens in pi with the same messages, name, labels
+// and tree after each operation on sessions.
 func TestPiOpensOperations(t *testing.T) { eachPi(t, testPiOpensOperations) }
 
 func testPiOpensOperations(t *testing.T, v harness.Pi) {
@@ -103,7 +103,7 @@ func walkTree(n gjson.Result, path string, labels map[string]string, branches []
 	return branches
 }
 
-// contents are the messages of the context: who, and what.
+// contents lists the role and content of each message in the context.
 func contents(d *harness.Daemon) (list []string) {
 	for _, m := range d.OK(`{"type":"get_messages"}`).Get("messages").Array() {
 		list = append(list, strings.Join([]string{
@@ -113,7 +113,7 @@ func contents(d *harness.Daemon) (list []string) {
 	return list
 }
 
-// operations makes a session with each operation and returns their files.
+// operations runs each operation in a session and returns the session files.
 func operations(d *harness.Daemon) (files map[string]string, order []string) {
 	files = map[string]string{}
 	done := func(name string) {
@@ -178,8 +178,8 @@ func operations(d *harness.Daemon) (files map[string]string, order []string) {
 	return files, order
 }
 
-// TestOutputLogs: the files with whole outputs are there while the session lives,
-// have a limit, and go with it.
+// TestOutputLogs checks the files with full command output: they have a size limit and are removed
+// when their session is closed.
 func TestOutputLogs(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -13,8 +13,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestPiReadsOurs: pi opens, continues and forks a session that troupe wrote, and
-// troupe goes on with what pi made of it.
+// TestPiReadsOurs checks that pi opens, continues and forks a session written by troupe, and that
+// troupe continues the result.
 func TestPiReadsOurs(t *testing.T) { eachPi(t, testPiReadsOurs) }
 
 func testPiReadsOurs(t *testing.T, v harness.Pi) {
@@ -56,8 +56,8 @@ func testPiReadsOurs(t *testing.T, v harness.Pi) {
 	forks := pi.OK(`{"type":"get_fork_messages"}`).Get("messages").Array()
 	require.NotEmpty(t, forks)
 	pi.OK(`{"type":"fork","entryId":"` + forks[len(forks)-1].Get("entryId").Str + `"}`)
-	// pi 0.45 writes the fork's file but goes on to name, and to append to, the
-	// old one; so the fork is found by looking.
+	// pi 0.45 writes the file of the fork, but still reports and appends to the old file. The test
+	// therefore looks for the fork in the directory.
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.jsonl"))
 	require.NoError(t, err)
 	require.Len(t, files, 2)
@@ -78,7 +78,7 @@ func testPiReadsOurs(t *testing.T, v harness.Pi) {
 	}
 }
 
-// lastOf is the last entry of a type in a session file.
+// lastOf returns the last entry of a type in a session file.
 func lastOf(raw []byte, kind string) (last gjson.Result) {
 	gjson.ForEachLine(string(raw), func(e gjson.Result) bool {
 		if e.Get("type").Str == kind {

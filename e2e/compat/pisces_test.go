@@ -21,11 +21,10 @@ import (
 	"troupe/e2e/shape"
 )
 
-// The traces pisces-* are recordings of the program behind the dialect s1. Its
-// models answer by what they are asked, parents and children at the same time, so
-// what is replayed is the conversation: the same settings, files and commands, the
-// answers that the recorded requests show, and the records in their order, one
-// order for the session and one for each task.
+// The traces pisces-* are recordings of pisces, the program of dialect s1. Its models compute
+// answers from the request, for parents and children at the same time. The replay therefore uses
+// the same settings, files and commands, and the answers visible in the recorded requests. It
+// compares the order of records separately for the session and for each task.
 
 // recording is a trace of pisces.
 type recording struct {
@@ -39,7 +38,7 @@ func readRecording(t *testing.T, name string) recording {
 	return recording{name, list[0].v, list[1:]}
 }
 
-// answerOf makes an answer of an assistant message of the wire.
+// answerOf converts an assistant message of the protocol to a model answer.
 func answerOf(message gjson.Result) harness.Answer {
 	a := harness.Answer{Input: int(message.Get("usage.input").Int()), Output: int(message.Get("usage.output").Int())}
 	for _, block := range message.Get("content").Array() {
@@ -59,7 +58,7 @@ func answerOf(message gjson.Result) harness.Answer {
 	return a
 }
 
-// saidBy makes an answer of an assistant message as a recorded request has it.
+// saidBy converts an assistant message of a recorded request to a model answer.
 func saidBy(message gjson.Result) harness.Answer {
 	a := harness.Answer{Input: 10, Output: 5}
 	if said := message.Get("text").Str; said != "" {
@@ -71,8 +70,8 @@ func saidBy(message gjson.Result) harness.Answer {
 	return a
 }
 
-// leaves is what is left in a repository and of its artifacts: files, what git says of them,
-// patches and the output of checks.
+// leaves describes the recorded repository and its artifacts at the end: files, git's report on
+// them, patches and the output of checks.
 func (r recording) leaves() (lines []string) {
 	left := r.left()
 	if !r.setup.Get("git").Bool() {
@@ -88,7 +87,7 @@ func (r recording) leaves() (lines []string) {
 	lines = append(lines, "status "+left.Get("status").Str, "stash "+left.Get("stash").Str, "worktrees "+left.Get("worktrees").Raw,
 		fmt.Sprint("commits ", strings.Count(left.Get("log").Str, "\n")))
 	left.Get("artifacts").ForEach(func(path, content gjson.Result) bool {
-		if kept(path.Str) && content.Str != "" { // pisces has patches of nothing
+		if kept(path.Str) && content.Str != "" { // pisces also writes empty patches
 			lines = append(lines, artifactOf(path.Str, content.Str))
 		}
 		return true
@@ -96,20 +95,20 @@ func (r recording) leaves() (lines []string) {
 	return lines
 }
 
-// artifactOf is an artifact in a line: our patches have whole hashes, our logs their last
-// newline.
+// artifactOf describes an artifact in one line. It removes differences in hashes and trailing
+// newlines.
 func artifactOf(path, content string) string {
 	content = regexp.MustCompile(`(?m)^index .*\n`).ReplaceAllString(content, "")
 	content = strings.ReplaceAll(strings.ReplaceAll(content, "\n\ndiff ", "\ndiff "), "/bin/bash", "bash")
 	return fmt.Sprintf("artifact %s %q", plainFile(path), strings.TrimSpace(content))
 }
 
-// kept says whether an artifact is compared.
+// kept reports whether an artifact is compared.
 func kept(path string) bool {
 	return strings.HasSuffix(path, ".patch") || strings.HasSuffix(path, ".log")
 }
 
-// leavesOf is the same of what we have left.
+// leavesOf describes troupe's repository and artifacts in the same form.
 func leavesOf(t *testing.T, r recording, p *harness.Place) (lines []string) {
 	if !r.setup.Get("git").Bool() {
 		return nil
@@ -143,9 +142,8 @@ func leavesOf(t *testing.T, r recording, p *harness.Place) (lines []string) {
 	return lines
 }
 
-// children are the answers to each child, by its word. A conversation whose last
-// request was answered is followed by no request that would show the answer: it
-// handed over what the result of the task says.
+// children returns the answers to each child, by the word of its assignment. The last answer of a
+// conversation is not visible in any request. It is reconstructed from the result of the task.
 func (r recording) children() map[string][]harness.Answer {
 	all := map[string][]harness.Answer{}
 	open := map[string]bool{}
@@ -159,7 +157,7 @@ func (r recording) children() map[string][]harness.Answer {
 			data := `{"result":{"data":"done"}}`
 			if list := submitted[who]; len(list) > 0 {
 				data = list[0]
-				if len(list) > 1 { // a repair hands over the same
+				if len(list) > 1 { // a repair submits the same again
 					submitted[who] = list[1:]
 				}
 			}
@@ -192,13 +190,13 @@ func (r recording) children() map[string][]harness.Answer {
 	return all
 }
 
-// aborted says whether a run is aborted in it.
+// aborted reports whether a run of the recording is aborted.
 func (r recording) aborted() bool {
 	return slices.ContainsFunc(r.entries, func(e entry) bool { return e.dir == "in" && e.v.Get("type").Str == "abort" })
 }
 
-// submitted are the arguments of submit_result in the results of tasks, by the word
-// of the assignment and in the order of the calls.
+// submitted returns the arguments of submit_result from the results of tasks, by the word of the
+// assignment and in the order of the calls.
 func (r recording) submitted() map[string][]string {
 	all := map[string][]string{}
 	for _, e := range r.entries {
@@ -227,7 +225,7 @@ func (r recording) submitted() map[string][]string {
 	return all
 }
 
-// wordOf is the word behind CHILD in an assignment.
+// wordOf returns the word after CHILD in an assignment.
 func wordOf(assignment string) string {
 	_, after, _ := strings.Cut(assignment, "CHILD ")
 	word := strings.FieldsFunc(after, func(c rune) bool { return c < 'A' || c > 'Z' })
@@ -237,8 +235,8 @@ func wordOf(assignment string) string {
 	return word[0]
 }
 
-// plainID is the id of a task as it was given: pisces counts the tasks of a session
-// in front of it, and names a repair.
+// plainID returns the id of a task as the model gave it. pisces prepends a counter and marks
+// repairs.
 func plainID(id string) string {
 	parts := strings.Split(strings.TrimSuffix(id, "-repair"), ".")
 	for i, p := range parts {
@@ -249,8 +247,8 @@ func plainID(id string) string {
 	return strings.Join(parts, ".")
 }
 
-// outlineOf is what of a record is compared; "" for none of it. subject is whose
-// order it belongs to.
+// outlineOf returns the compared part of a record, or "" if it is not compared. The order of
+// records is compared per subject.
 func outlineOf(v gjson.Result) (subject, outline string) {
 	kind := v.Get("type").Str
 	var keys []string
@@ -295,12 +293,12 @@ func outlineOf(v gjson.Result) (subject, outline string) {
 	return "s" + subject, kind
 }
 
-// plainFile is the name of an artifact without the number that pisces counts.
+// plainFile returns the name of an artifact without pisces's counter.
 func plainFile(path string) string {
 	return regexp.MustCompile(`^\d+-`).ReplaceAllString(filepath.Base(path), "")
 }
 
-// verificationOf is the record of a verification without what differs from run to run.
+// verificationOf describes a verification without the values that differ between runs.
 func verificationOf(v gjson.Result) string {
 	if !v.Exists() {
 		return "-"
@@ -324,8 +322,8 @@ func verificationOf(v gjson.Result) string {
 	return b.String()
 }
 
-// resultsOf is what the details of a call say of its items, one line for each. pisces has
-// a patch also of what has changed nothing.
+// resultsOf describes each result in the details of a call in one line. pisces also has patches
+// without changes.
 func resultsOf(details gjson.Result, artifact func(name string) (string, bool)) (lines []string) {
 	for _, r := range details.Get("results").Array() {
 		output := r.Get("output").Str
@@ -347,13 +345,13 @@ func resultsOf(details gjson.Result, artifact func(name string) (string, bool)) 
 	return lines
 }
 
-// A difference is what troupe does otherwise than a recording, on purpose.
+// A difference is an intentional difference between troupe and a recording.
 type difference struct {
 	Why  string   `json:"why"`
 	Ours []string `json:"ours"` // the outline of the subject
 }
 
-// expected are the outlines by subject.
+// expected returns the expected outlines by subject.
 func (r recording) expected(t *testing.T) (all map[string][]string) {
 	raw, err := os.ReadFile(filepath.Join("testdata", "pisces.json"))
 	require.NoError(t, err)
@@ -377,7 +375,7 @@ func (r recording) theirs() map[string][]string {
 	return outlines(r.entries, func(name string) (string, bool) { content, known := left[name]; return content, known })
 }
 
-// left is what there is on disk at the end.
+// left returns the files on disk at the end of the recording.
 func (r recording) left() gjson.Result {
 	last := r.entries[len(r.entries)-1]
 	if last.dir != "files" {
@@ -413,9 +411,8 @@ func outlines(entries []entry, artifact func(name string) (string, bool)) map[st
 	return all
 }
 
-// resultOf is what is compared of the text of a task's result: all but times, the
-// numbers in ids, which agents there are, what each has handed over, and where patches
-// are.
+// resultOf removes from the text of a task's result what may differ: times, the counters in ids,
+// the list of agents, submitted data and the paths of patches.
 func resultOf(text string) string {
 	for _, c := range varies {
 		text = c.of.ReplaceAllString(text, c.as)
@@ -434,10 +431,10 @@ var varies = []struct {
 	{regexp.MustCompile(`(?m)^- /.*\.patch$`), "- PATCH"},
 }
 
-// closedKinds have the members that the document of s1 gives them, and no others.
+// closedKinds matches the records that have exactly the members in the document of s1.
 var closedKinds = regexp.MustCompile(`^(subagent|budget)_`)
 
-// piscesClosed are those members.
+// piscesClosed lists those members.
 var piscesClosed = map[string][]string{
 	"subagent_start":                      {"id", "agent", "isolated"},
 	"subagent_end":                        {"id", "agent", "exitCode", "verification"},
@@ -449,8 +446,8 @@ var piscesClosed = map[string][]string{
 	"budget_exceeded":                     {"scope", "snapshot"},
 }
 
-// piscesDecisions are the members that records of pisces have and those of troupe in s1 have not,
-// or not always, by recording, and why. Points are those of tasks-observed.md.
+// piscesDecisions lists the members of pisces's records that troupe lacks, or does not always have,
+// in s1. Each has a reason. Points refer to tasks-observed.md.
 var piscesDecisions = []decision{
 	{"", "", "message_update *", "*partialArgs", "missing", "arguments has what is there"},
 	{"", "", "message_update *", "*.duration|*.ttft", "missing", "it is not over"},
@@ -465,7 +462,7 @@ var piscesDecisions = []decision{
 	{"", "names-and-errors", "response cycle_model", "data.model.thinking", "missing", "what pisces keeps of a model for itself"},
 }
 
-// shapesOf are the shapes of records, and of the details of tools.
+// shapesOf returns the shapes of records and of the details of tools.
 func shapesOf(entries []entry) shape.Shapes {
 	all := shape.Shapes{}
 	for _, e := range entries {
@@ -484,8 +481,8 @@ func shapesOf(entries []entry) shape.Shapes {
 	return all
 }
 
-// checkShapes holds the shapes of our records to those of pisces. Which records there are is in
-// their order.
+// checkShapes compares the shapes of troupe's records with those of pisces. Missing records are
+// found by the order check instead.
 func (r recording) checkShapes(t *testing.T, ours []entry) {
 	got := shapesOf(ours)
 	for _, d := range shape.Compare(shapesOf(r.entries), got) {
@@ -530,12 +527,12 @@ func (r recording) prepare(t *testing.T) *harness.Place {
 		for _, a := range list {
 			p.Model.EnqueueFor("CHILD "+who, a)
 		}
-		for range 3 { // where troupe asks once more
+		for range 3 { // troupe may send further requests
 			p.Model.EnqueueFor("CHILD "+who, list[len(list)-1])
 		}
 		known[who] = true
 	}
-	for _, e := range r.entries { // children that pisces refuses and troupe has
+	for _, e := range r.entries { // children that pisces refuses but troupe runs
 		for _, task := range e.v.Get("args.tasks").Array() {
 			if who := wordOf(task.Get("assignment").Str); !known[who] {
 				p.Model.EnqueueFor("CHILD "+who, harness.ToolCall("only_"+who, "submit_result", `{"result":{"data":"done"}}`))
@@ -551,18 +548,17 @@ func (r recording) prepare(t *testing.T) *harness.Place {
 					a.Steps[i].Part = wallTimeCommands.Replace(step.Part)
 				}
 			}
-			if r.name == "serial-commands" && !aborted { // the abort behind the prompt comes first
+			if r.name == "serial-commands" && !aborted { // the abort after the prompt comes first
 				aborted, a = true, harness.Gate("never").Then(a)
 			}
 			p.Model.Enqueue(a)
 		}
 	}
-	p.Model.Enqueue(harness.Text("more"), harness.Text("more")) // to prompts that pisces refuses
+	p.Model.Enqueue(harness.Text("more"), harness.Text("more")) // for prompts that pisces refuses
 	return p
 }
 
-// play sends the commands where the recording has them: once as many records of the
-// session have come.
+// play sends each command once the session has emitted as many records as in the recording.
 func (r recording) play(t *testing.T, want map[string][]string) *harness.Daemon {
 	d := r.prepare(t).Start("--dialect", "s1", "--model", "mock/m1")
 	before := map[string]int{}
@@ -580,7 +576,7 @@ func (r recording) play(t *testing.T, want map[string][]string) *harness.Daemon 
 			}
 		case "in":
 			wait()
-			if started > 0 { // troupe may be at work on what pisces has refused
+			if started > 0 { // troupe may run a prompt that pisces refused
 				ended := 0
 				d.Wait(0, "the end of a run", func(v gjson.Result) bool {
 					if v.Get("type").Str == "agent_end" {
@@ -592,7 +588,7 @@ func (r recording) play(t *testing.T, want map[string][]string) *harness.Daemon 
 			d.Send(r.ours(d, e))
 			if r.name == wallTime && e.v.Get("type").Str == "prompt" && started == 0 {
 				d.Event("budget_warning")
-				d.Place.WriteFile("warned", "") // the first command ends
+				d.Place.WriteFile("warned", "") // lets the first command end
 			}
 			if strings.HasPrefix(r.name, "budget-") && e.v.Get("type").Str == "prompt" && answered(d, e.v.Get("id").Raw).Get("success").Bool() {
 				started++
@@ -608,10 +604,9 @@ func (r recording) play(t *testing.T, want map[string][]string) *harness.Daemon 
 	return d
 }
 
-// wallTime is the recording of a budget of 1.5 s, in which the first command takes
-// 1.3 s, so that the warning comes during it and the end during the second one. Here
-// the two wait for these moments, and the budget leaves some seconds for what is
-// between them.
+// wallTime is the recording of a budget of 1.5 s. Its first command takes 1.3 s, so the warning
+// comes during that command and the end during the second one. In the replay both commands wait for
+// these events, and the budget is a few seconds larger.
 const (
 	wallTime         = "budget-wall-time"
 	wallTimeSettings = `{"task":{"budget":{"maxWallTimeMs":8000,"warnAtRatio":0.5}}}`
@@ -619,7 +614,7 @@ const (
 
 var wallTimeCommands = strings.NewReplacer("sleep 1.3", "cat warned", "sleep 0.8", "sleep 600")
 
-// ours is a command as it was recorded, with the ids of entries that we have.
+// ours returns a recorded command with the entry ids of this run.
 func (r recording) ours(d *harness.Daemon, e entry) string {
 	id := e.v.Get("entryId").Str
 	if id == "" {
@@ -636,14 +631,14 @@ func (r recording) ours(d *harness.Daemon, e entry) string {
 	return e.raw
 }
 
-// answered waits for an answer.
+// answered waits for the response with an id.
 func answered(d *harness.Daemon, id string) gjson.Result {
 	d.T.Helper()
 	v, _ := d.Wait(0, "the answer to "+id, func(v gjson.Result) bool { return v.Get("type").Str == "response" && v.Get("id").Raw == id })
 	return v
 }
 
-// until waits for the n-th record of a subject.
+// until waits for record n of a subject.
 func until(d *harness.Daemon, subject string, n int) {
 	d.T.Helper()
 	seen := 0
@@ -675,14 +670,14 @@ func TestPisces(t *testing.T) {
 				assert.Equal(t, lines, got[subject], "%s", subject)
 			}
 			r.checkShapes(t, ours)
-			for who := range r.children() { // also those that only their parents have seen; an abort may come first
+			for who := range r.children() { // all children sent requests, unless aborted
 				assert.True(t, r.aborted() || slices.ContainsFunc(d.Place.Model.Conversations(), func(text string) bool { return strings.Contains(text, "CHILD "+who) }), "nobody has asked for %s", who)
 			}
 		})
 	}
 }
 
-// replay plays a recording, and says what came and what is left.
+// replay plays a recording and returns the records and the remaining files.
 func (r recording) replay(t *testing.T, want map[string][]string) (d *harness.Daemon, ours []entry, got map[string][]string) {
 	d = r.play(t, want)
 	require.Zero(t, d.Close())
@@ -695,8 +690,8 @@ func (r recording) replay(t *testing.T, want map[string][]string) (d *harness.Da
 	return d, ours, got
 }
 
-// merged says whether all is as it should be but the first update of a task: on a busy machine it
-// waits to be written until the next one takes its place.
+// merged reports whether everything matches except first updates of tasks. On a busy machine a
+// first update may be replaced by the next one before it is written.
 func merged(want, got map[string][]string) bool {
 	first := 0
 	for subject, lines := range want {

@@ -11,8 +11,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The recordings of oh-my-pi 1.337.1, the original of dialect s3, were made with
-// a model that speaks chat completions. Here its half of a replay is written.
+// The recordings of oh-my-pi 1.337.1, the program of dialect s3, use a model with the chat
+// completions API. This file writes the model's side of the replay.
 
 const chatAPI = "openai-completions"
 
@@ -20,20 +20,20 @@ const chatAPI = "openai-completions"
 var chatModel = gjson.Parse(`[{"id":"m","name":"M","api":"openai-completions","reasoning":false,"input":["text"],
 	"cost":{"input":1,"output":1,"cacheRead":0,"cacheWrite":0},"contextWindow":128000,"maxTokens":4096}]`).Array()
 
-// original lists what is replayed of them, in their dialect. Not replayed:
+// original lists the recordings that are replayed in their dialect. Not replayed:
 //
-//   - busy: a second prompt begins a run beside the first, and their events come
-//     mixed. Troupe refuses it, as the seeds say.
+//   - busy: a second prompt starts a run beside the first, and their events are
+//     interleaved. Troupe refuses it, as the seeds say.
 //   - bash-abort: abort_bash is never answered while bash runs. Troupe answers both.
 var original = []string{
 	"text", "state", "setters", "tools", "templates", "abort-text", "bash", "compact", "errors", "no-retry", "retry", "retry-off",
 	"queue-message", "queue-modes",
 }
 
-// extraChat are the members that troupe adds to those of oh-my-pi.
+// extraChat lists the members that troupe adds to those of oh-my-pi.
 var extraChat = []string{"followUpMode", "pendingMessageCount", "contextUsage", "patch"}
 
-// unretried are traces without a retry where troupe makes one.
+// unretried lists traces without a retry for which troupe does retry.
 var unretried = []struct{ trace, why string }{
 	{"omp1337-retry", "oh-my-pi decides by words in the text, and \"529 mock error 529\" has none of them; troupe by the status"},
 }
@@ -47,7 +47,7 @@ func TestOriginalTraces(t *testing.T) {
 	}
 }
 
-// chunk writes one event of chat completions.
+// chunk writes events of the chat completions API.
 func (a *ask) chunk(t *testing.T, last bool, events ...string) {
 	a.write(t, func(w http.ResponseWriter) bool {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -81,8 +81,8 @@ func (r *replay) beginChat(failed string) {
 	r.answer.chunk(r.t, false, delta(m{"role": "assistant"}))
 }
 
-// stepChat writes what causes one message_update. A text begins with its first
-// piece, and what is last ends with the answer.
+// stepChat writes the chunk that causes one message_update. The chunk that starts a text contains
+// its first piece. The chunk that ends the last block also ends the answer.
 func (r *replay) stepChat(ev gjson.Result) {
 	switch kind := ev.Get("type").Str; kind {
 	case "text_start":

@@ -25,14 +25,14 @@ import (
 
 type m = map[string]any
 
-// puppet is a model server that does nothing on its own: the replay writes
-// each piece of each answer when the trace has come to it.
+// puppet is a model server under control of the replay, which writes each piece of an answer when
+// the trace reaches it.
 type puppet struct {
 	t         *testing.T
 	srv       *httptest.Server
 	asks      chan *ask
-	summaries chan string // of chat completions, one after the other
-	slow      atomic.Bool // a summary comes to no end: the trace aborts it
+	summaries chan string // of chat completions, in order
+	slow      atomic.Bool // summaries never end, so that the trace can abort them
 }
 
 // ask is a request that waits for its answer.
@@ -46,7 +46,7 @@ func newPuppet(t *testing.T) *puppet {
 	s := &puppet{t: t, asks: make(chan *ask, 100), summaries: make(chan string, 10)}
 	s.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if strings.Contains(string(body), `conversation>\n`) { // a summariser
+		if strings.Contains(string(body), `conversation>\n`) { // a request for a summary
 			if strings.HasSuffix(r.URL.Path, "/chat/completions") {
 				summariseChat(w, <-s.summaries)
 			} else if s.slow.Load() {
@@ -76,7 +76,7 @@ func newPuppet(t *testing.T) *puppet {
 	return s
 }
 
-// summarise answers a summariser as the recorder's model server did.
+// summarise answers a request for a summary as the recorder's model server did.
 func summarise(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range []string{
@@ -91,7 +91,7 @@ func summarise(w http.ResponseWriter) {
 	}
 }
 
-// next is the next request whose client still waits.
+// next returns the next request whose client is still connected.
 func (s *puppet) next() *ask {
 	s.t.Helper()
 	timeout := time.After(harness.Patience)
@@ -165,7 +165,7 @@ type replay struct {
 	ahead   bool // the first text of a block was written with its start
 }
 
-// modelsOf collects the models a trace names, so that the place has them.
+// modelsOf collects the models that a trace mentions, so that models.json can define them.
 func modelsOf(trace []entry) (models []gjson.Result, first string) {
 	seen := map[string]bool{}
 	add := func(v gjson.Result) {
@@ -221,8 +221,8 @@ func modelsJSON(url string, models []gjson.Result, first string) string {
 	return string(raw)
 }
 
-// settingsOf is a settings.json with the retry delay of a trace.
-// Where nothing happens during the delay, the test does not wait for it.
+// settingsOf returns a settings.json with the retry delay of a trace. The delay is shortened if
+// nothing happens during it.
 func settingsOf(name string, trace []entry) string {
 	delay := int64(2000)
 	for _, e := range trace {
@@ -275,7 +275,7 @@ func newReplay(t *testing.T, name string, args []string) *replay {
 	return r
 }
 
-// hello chooses features before the trace begins.
+// hello negotiates features before the trace starts.
 func (r *replay) hello(params string) {
 	if params == "" {
 		return
@@ -343,8 +343,8 @@ func (r *replay) exited(e entry) {
 	require.Equal(r.t, r.exit, r.d.WaitExit())
 }
 
-// excused says whether troupe answers a record of the trace otherwise, on
-// purpose. What it says instead is checked and counted as matched.
+// excused reports whether troupe intentionally responds differently to a record of the trace. It
+// checks troupe's response and marks it as matched.
 func (r *replay) excused(e entry) bool {
 	if r.modern && (e.v.Get("message.role").Str == "system" || e.v.Get("type").Str == "bash_execution_update" || e.v.Get("type").Str == "entry_appended") {
 		return true // the system prompt is not shown as a message; output comes in other pieces
@@ -375,8 +375,8 @@ func (r *replay) excused(e entry) bool {
 	return r.known(e) || r.handlerFailed(e)
 }
 
-// handlerFailed: pi 0.45 reports whatever goes wrong in a command as a parse
-// error without id; troupe as that command's error, with its id.
+// handlerFailed handles errors in a command. pi 0.45 reports every such error as a parse error
+// without id. Troupe reports it as an error of that command, with its id.
 func (r *replay) handlerFailed(e entry) bool {
 	why, failed := strings.CutPrefix(e.v.Get("error").Str, parseError)
 	if !failed || e.v.Get("command").Str != "parse" || strings.Contains(why, "JSON") {
@@ -389,7 +389,7 @@ func (r *replay) handlerFailed(e entry) bool {
 	return true
 }
 
-// known says whether the trace's pi did not know a command that troupe has.
+// known reports whether troupe knows a command that pi rejected as unknown in the trace.
 func (r *replay) known(e entry) bool {
 	name, unknown := strings.CutPrefix(e.v.Get("error").Str, "Unknown command: ")
 	if !unknown || protocol.Lookup(name) == nil {
@@ -400,14 +400,14 @@ func (r *replay) known(e entry) bool {
 	return true
 }
 
-// match takes the next event, which must contain a text.
+// match takes the next event and checks that it contains a text.
 func (r *replay) match(want string, from *int, ok func(int, gjson.Result) bool) {
 	line, v := r.await(want, *from, ok)
 	*from = line + 1
 	require.Contains(r.t, v.Raw, want)
 }
 
-// await waits for a line of output from a place on.
+// await waits for a matching line of output, starting at line from.
 func (r *replay) await(what string, from int, ok func(line int, v gjson.Result) bool) (int, gjson.Result) {
 	r.t.Helper()
 	line := from - 1
@@ -433,8 +433,8 @@ func (r *replay) response(e entry) {
 	r.same(e.v, v, "response")
 }
 
-// isEvent leaves out what troupe says in addition to pi 0.45: clients ignore
-// types they do not know.
+// isEvent reports whether a record is compared. It excludes events that troupe emits in addition to
+// pi 0.45, since clients ignore unknown types.
 func (r *replay) isEvent(v gjson.Result) bool {
 	if r.modern {
 		switch v.Get("type").Str {
@@ -477,8 +477,8 @@ func (r *replay) event(e entry) {
 	r.same(e.v, v, e.v.Get("type").Str)
 }
 
-// progress waits until a tool has shown as much as in the trace, or is done.
-// How often it reports is a matter of timing.
+// progress waits until a tool has shown as much as in the trace, or has ended. How often it reports
+// depends on timing.
 func (r *replay) progress(e entry) {
 	call := e.v.Get("toolCallId").Str
 	r.await(e.raw, r.events, func(_ int, v gjson.Result) bool {
@@ -492,7 +492,7 @@ func (r *replay) progress(e entry) {
 
 var httpError = regexp.MustCompile(`^(\d{3}) (\{.*\})$`)
 
-// begin starts an answer of the model, as the trace says it will go on.
+// begin starts an answer of the model, with the first events that the trace requires.
 func (r *replay) begin() {
 	steps, input := 0, false
 	r.final = gjson.Result{}
@@ -511,7 +511,7 @@ func (r *replay) begin() {
 	}
 	stop, text := r.final.Get("stopReason").Str, r.final.Get("errorMessage").Str
 	if stop == "aborted" && steps == 0 && !input {
-		r.answer = nil // pi gave up before it asked
+		r.answer = nil // pi gave up before sending the request
 		return
 	}
 	r.answer = r.model.next()
@@ -535,7 +535,7 @@ func (r *replay) begin() {
 			"cache_read_input_tokens": usage.Get("cacheRead").Int(), "cache_creation_input_tokens": usage.Get("cacheWrite").Int()}}}, false)
 }
 
-// step writes what causes one message_update.
+// step writes the events that cause one message_update.
 func (r *replay) step(ev gjson.Result) {
 	if r.chat {
 		r.stepChat(ev)
@@ -602,7 +602,7 @@ func (r *replay) finish() {
 	}
 }
 
-// leftovers: nothing may come that the trace does not have.
+// leftovers checks that no record is left that the trace does not have.
 func (r *replay) leftovers() {
 	for line, l := range r.d.Lines() {
 		v := gjson.Parse(l)
@@ -614,7 +614,7 @@ func (r *replay) leftovers() {
 	}
 }
 
-// extra are the members troupe adds to those of pi 0.45.
+// extra lists the members that troupe adds to those of pi 0.45.
 var extra = []string{
 	"runId", "willRetry", "error", "code", "disposition", "responseId", "interruptMode", "queueMode", "autoRetryEnabled",
 	"errorKind", "excludeFromContext", "permissionMode", "queuedMessageCount", "durability", "phase", "phaseSince", "waitingFor", "sessionName",
@@ -626,10 +626,10 @@ var extra = []string{
 	"sourceInfo",   // of get_commands, likewise
 }
 
-// volatile are the members whose values say nothing.
+// volatile lists the members whose values are not compared.
 var volatile = []string{"timestamp", "sessionId", "phaseSince", "delayMs", "fullOutputPath", "baseUrl", "firstKeptEntryId", "entryId"}
 
-// same compares a record with the trace's.
+// same compares a record with the record of the trace.
 func (r *replay) same(want, got gjson.Result, path string) {
 	r.t.Helper()
 	diff := ""
@@ -643,8 +643,8 @@ func (r *replay) same(want, got gjson.Result, path string) {
 	}
 }
 
-// outline compares the order and the kinds of records, what they are about and
-// how they end: the bodies of pi 1.x have members that no seed knows.
+// outline compares types, subjects and outcomes of records only. Records of pi 1.x have members
+// that no seed documents.
 func (r *replay) outline(want, got gjson.Result) string {
 	for _, key := range []string{
 		"type", "command", "success", "error", "toolCallId", "message.role", "message.toolCallId", "willRetry", "attempt", "success",
@@ -696,7 +696,7 @@ func (r *replay) diff(want, got gjson.Result, path string) string {
 	return fmt.Sprintf("%s: %s, not %s", path, harness.Clip(got.Raw, 200), harness.Clip(want.Raw, 200))
 }
 
-// apart says whether troupe has another value there on purpose.
+// apart reports whether troupe's value intentionally differs there.
 func (r *replay) apart(path string, want gjson.Result) bool {
 	return slices.ContainsFunc(apart, func(x valueApart) bool {
 		return strings.Contains(r.name, x.trace) && strings.HasSuffix(path, x.path) && (want.Raw == x.want || x.want == "*")
@@ -718,7 +718,7 @@ func (r *replay) diffObjects(want, got gjson.Result, path string) (diff string) 
 	}
 	got.ForEach(func(k, v gjson.Result) bool {
 		if v.Type == gjson.Null {
-			return true // pi leaves out what is not there
+			return true // pi omits absent members
 		}
 		if !want.Get(gjson.Escape(k.Str)).Exists() && !slices.Contains(extra, k.Str) && path != "response" && !(r.chat && slices.Contains(extraChat, k.Str)) {
 			diff = fmt.Sprintf("%s.%s is not in the trace", path, k.Str)
@@ -728,12 +728,12 @@ func (r *replay) diffObjects(want, got gjson.Result, path string) (diff string) 
 	return diff
 }
 
-const parseError = "Failed to parse command: " // what follows is the parser's
+const parseError = "Failed to parse command: " // followed by the parser's message
 
 var omitted = regexp.MustCompile(`…\(\d+ characters omitted\)…`)
 
-// diffStrings compares texts; the recorder has shortened long ones and put
-// placeholders for paths.
+// diffStrings compares texts. The recorder has shortened long texts and replaced paths by
+// placeholders.
 func (r *replay) diffStrings(want, got, path string) string {
 	got = strings.NewReplacer(r.p.Root+"/", "/HOME/", r.cwdName(), "--TMP-work--").Replace(got)
 	ok := want == got || strings.HasPrefix(want, parseError) && strings.HasPrefix(got, parseError)
@@ -750,15 +750,15 @@ func (r *replay) cwdName() string {
 	return "--" + strings.ReplaceAll(strings.TrimPrefix(r.p.Work, "/"), "/", "-") + "--"
 }
 
-// diffPartial: pi's partial messages are one object that may be ahead of the
-// step, so they are not compared with the trace but with the steps so far.
+// diffPartial compares partial messages with the steps so far instead of the trace. pi's partial
+// message is one shared object that may be ahead of the step.
 func (r *replay) diffPartial(got gjson.Result, path string) string {
 	if got.Get("role").Str != "assistant" || !got.Get("content").IsArray() {
 		return path + ": not an assistant message"
 	}
 	for i, block := range got.Get("content").Array() {
 		if !r.final.Exists() {
-			continue // the trace's answer never ended
+			continue // the answer in the trace never ended
 		}
 		final := r.final.Get(fmt.Sprintf("content.%d", i))
 		for _, key := range []string{"text", "thinking"} {

@@ -15,11 +15,11 @@ import (
 	"troupe/e2e/harness"
 )
 
-// between are the pis whose client has other methods: the one of hooks, one on the way to
-// the newest that installs whole, and the newest, of which the client does.
+// between lists versions of pi whose client class has other methods: the one with hooks, an
+// intermediate one, and the newest, of which only the client class is used.
 var between = []harness.Pi{harness.Pi0311, harness.Pi0742, harness.Pi152}
 
-// eachPi runs a test with every pi.
+// eachPi runs a test with every version of pi.
 func eachPi(t *testing.T, test func(t *testing.T, v harness.Pi)) { each(t, harness.Pis, test) }
 
 func each(t *testing.T, pis []harness.Pi, test func(t *testing.T, v harness.Pi)) {
@@ -32,12 +32,12 @@ func each(t *testing.T, pis []harness.Pi, test func(t *testing.T, v harness.Pi))
 	}
 }
 
-// TestRpcClient lets pi's own published client class drive the binary.
+// TestRpcClient checks that pi's published client class can drive the binary.
 func TestRpcClient(t *testing.T) {
 	drive(t, func(*harness.Place) string { return harness.Binary })
 }
 
-// TestRpcClientConnect: over a daemon that runs already it notices no difference.
+// TestRpcClientConnect checks the same through troupe connect and a running daemon.
 func TestRpcClientConnect(t *testing.T) {
 	drive(t, func(p *harness.Place) string {
 		s := p.Serve()
@@ -48,7 +48,7 @@ func TestRpcClientConnect(t *testing.T) {
 	})
 }
 
-// drive lets pi's client drive a program that takes the flags of the binary.
+// drive lets pi's client class drive a program that accepts the flags of the binary.
 func drive(t *testing.T, program func(*harness.Place) string) {
 	each(t, slices.Concat(harness.Pis, between), func(t *testing.T, v harness.Pi) {
 		node, dist := v.Install(t)

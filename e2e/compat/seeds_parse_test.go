@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A literal is an object as documents write it: JSON, a JavaScript literal, or a
-// TypeScript type. One reader does for all three.
+// A literal is an object as documents write it: JSON, a JavaScript literal or a TypeScript type.
+// One parser reads all three.
 type literal struct {
 	kind    byte   // { [ " 0 (number) w (word, a type's name) | (union) . (an ellipsis)
 	text    string // of a string, number or word
@@ -31,7 +31,7 @@ func (l literal) get(name string) (literal, bool) {
 	return l.members[i].value, true
 }
 
-// str is a member that is a string with a value, "" if there is none.
+// str returns the value of a string member, or "" if there is no such member.
 func (l literal) str(name string) string {
 	if v, ok := l.get(name); ok && v.kind == '"' {
 		return v.text
@@ -39,14 +39,14 @@ func (l literal) str(name string) string {
 	return ""
 }
 
-// example is a literal and where it stood.
+// example is a literal and its source text.
 type example struct {
 	literal
 	raw string
 }
 
-// examples finds every object in a document. What stands inside one that could
-// be read is part of it.
+// examples finds all objects in a document. Nested objects are part of the outer one if that can be
+// parsed.
 func examples(doc string) (found []example) {
 	for i := 0; i < len(doc); i++ {
 		if doc[i] != '{' {
@@ -94,7 +94,7 @@ func (r *reader) take(token string) bool {
 	return false
 }
 
-// value reads a term or a union of terms.
+// value parses a term or a union of terms.
 func (r *reader) value() (literal, error) {
 	r.take("|")
 	first, err := r.term()

@@ -14,9 +14,8 @@ import (
 	"troupe/protocol/schema"
 )
 
-// TestSeedRecords: every response and event that a seed shows has the shape of
-// one that troupe writes: no member that troupe does not know, and no value of
-// another type.
+// TestSeedRecords checks that the schema covers every response and event in a seed. It must have
+// all their members, with values of the same type.
 func TestSeedRecords(t *testing.T) {
 	var published struct {
 		Defs map[string]map[string]any `json:"$defs"`
@@ -35,7 +34,7 @@ func TestSeedRecords(t *testing.T) {
 				}
 			}
 			if name == "Response_" || x.str("type") == "..." {
-				continue // the grammar of a response, not one
+				continue // the grammar of a response, not an example
 			}
 			def := published.Defs[name]
 			if assert.NotNil(t, def, "%s has %s, troupe does not", seed.name, name) {
@@ -50,7 +49,7 @@ func TestSeedRecords(t *testing.T) {
 	}
 }
 
-// typeOf names the type of an example that has none by itself.
+// typeOf returns the schema type of an example that has no type member.
 func typeOf(x example) string {
 	_, window := x.get("contextWindow")
 	_, reasoning := x.get("reasoning")
@@ -69,14 +68,13 @@ func typeOf(x example) string {
 // shapes compares examples with the definitions of the schema.
 type shapes struct{ defs map[string]map[string]any }
 
-// lenient are the members whose values the seeds show in a way that they do
-// not have on the wire.
+// lenient lists the members whose values in the seeds differ from those of the protocol.
 var lenient = []string{
 	"content",       // of a user message: a string in S0 and S3, blocks in all that was seen
 	"attachments",   // of old sessions
 	"thinkingLevel", // S1 lists the choices in one string
 	"steeringMode", "followUpMode", "interruptMode",
-	"fullOutputPath", // null where there is none
+	"fullOutputPath", // or null
 	"details",
 	"finalError",
 	"model", // S1 shows two of its members
@@ -104,11 +102,11 @@ func (s shapes) lacks(def map[string]any, l literal, types map[string]literal) s
 		named.list = l.list
 		l = named
 		types = maps.Clone(types)
-		delete(types, name) // a tree is in itself
+		delete(types, name) // a tree contains itself
 	}
 	switch {
 	case l.kind == '.' || l.kind == '|' || len(def) == 0:
-		return "" // a sketch, or anything goes
+		return "" // a sketch, or any value
 	case l.list || l.kind == '[':
 		if def["type"] != "array" {
 			return fmt.Sprintf("an array, not %v", def)

@@ -18,9 +18,8 @@ import (
 	"troupe/protocol"
 )
 
-// seeds are the documents in testdata/seeds: how many objects in them are
-// commands, and how many are responses and events. The counts are there so that
-// a reader that loses some is noticed.
+// seeds lists the documents in testdata/seeds, with the number of objects that are commands and
+// that are responses or events. The counts reveal objects that the parser loses.
 var seeds = []struct {
 	name              string
 	commands, records int
@@ -28,8 +27,7 @@ var seeds = []struct {
 	{"s0", 34, 52}, {"s1", 39, 21}, {"s2", 14, 11}, {"s3", 31, 50}, {"s4", 34, 24},
 }
 
-// seedText reads a document. The third is a diff, shown by a web page between line
-// numbers.
+// seedText reads a document. S3 is a diff copied from a web page with line numbers.
 func seedText(t *testing.T, name string) string {
 	raw, err := os.ReadFile(filepath.Join("testdata", "seeds", name+".txt"))
 	require.NoError(t, err)
@@ -45,7 +43,7 @@ func seedText(t *testing.T, name string) string {
 	return strings.Join(lines, "\n")
 }
 
-// sort of an example, by what its type says.
+// split sorts the examples of a document by their type member.
 func split(doc string) (commands, records []example, types map[string]literal) {
 	types = map[string]literal{}
 	for _, x := range examples(doc) {
@@ -66,9 +64,9 @@ func split(doc string) (commands, records []example, types map[string]literal) {
 	return commands, records, types
 }
 
-// TestSeedCommands sends every command that a seed shows, word for word, to an
-// idle session and to one that streams, with and without the seed's dialect.
-// Where a seed gives a type, values of it are sent.
+// TestSeedCommands checks every command in a seed, verbatim, with an idle session and with a
+// streaming one. It runs with and without the dialect of the seed. For a type, values of that type
+// are sent.
 func TestSeedCommands(t *testing.T) {
 	for _, s := range seeds {
 		commands, records, types := split(seedText(t, s.name))
@@ -94,7 +92,7 @@ func TestSeedCommands(t *testing.T) {
 	}
 }
 
-// s1State is the data of get_state, which S1 shows by itself.
+// s1State returns the data of get_state, which S1 shows separately.
 func s1State(t *testing.T) literal {
 	for _, x := range examples(seedText(t, "s1")) {
 		if _, ok := x.get("queuedMessageCount"); ok {
@@ -105,7 +103,7 @@ func s1State(t *testing.T) literal {
 	return literal{}
 }
 
-// documented are the data of the responses that a seed shows, by command.
+// documented returns the response data in a seed, by command.
 func documented(records []example, types map[string]literal) map[string][]literal {
 	said := map[string][]literal{}
 	for _, x := range records {
@@ -121,7 +119,7 @@ func documented(records []example, types map[string]literal) map[string][]litera
 	return said
 }
 
-// lab is a daemon and a session file that the seeds' examples fit.
+// lab is a daemon with a session file that fits the examples of the seeds.
 type lab struct {
 	t       *testing.T
 	p       *harness.Place
@@ -132,7 +130,7 @@ type lab struct {
 	files   int
 }
 
-// pixel is a picture, where the seeds write "...".
+// pixel is an image to replace "..." in the seeds.
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 func (l *lab) open() {
@@ -144,8 +142,7 @@ func (l *lab) open() {
 	l.d = l.p.Start("--dialect", l.dialect, "--provider", "anthropic", "--model", "claude-sonnet-4-20250514", "--thinking", "medium")
 }
 
-// fresh puts the session into a known state, with the entries that the seeds
-// name.
+// fresh resets the session to a known state, with the entry ids that the seeds use.
 func (l *lab) fresh() {
 	l.d.OK(`{"type":"abort_bash"}`)
 	l.d.OK(`{"type":"abort"}`)
@@ -176,8 +173,8 @@ func (l *lab) session() string {
 	return b.String()
 }
 
-// lines are what an example is sent as: its own words, with something real for
-// what is but a placeholder; for a type, values of it.
+// lines returns the lines to send for an example: its own text with real values for placeholders
+// or, for a type, values of it.
 func (l *lab) lines(x example) []string {
 	real := strings.NewReplacer(
 		`"data": "..."`, `"data": "`+pixel+`"`,
@@ -196,8 +193,8 @@ func (l *lab) lines(x example) []string {
 	return lines
 }
 
-// values are commands of a type: with what must be there, with everything, and
-// with each word of every choice.
+// values returns commands for a type: with its required members, with all members, and with each
+// word of every choice.
 func (l *lab) values(x example) []string {
 	var lines []string
 	for _, all := range []bool{false, true} {
@@ -252,10 +249,10 @@ func (l *lab) valueOf(name string) string {
 	return "some " + name
 }
 
-// refusals are the failures that the seeds describe for a command that is right
-// in itself, by the state of the session and the command.
+// refusals lists the errors that the seeds document for valid commands, by state of the session and
+// command.
 var refusals = map[string]string{
-	"idle prompt":                     `^Invalid image at index 0: `, // "..." is no picture
+	"idle prompt":                     `^Invalid image at index 0: `, // "..." is not an image
 	"idle switch_session":             `^Session file not found: /path/to/`,
 	"idle extension_ui_response":      `^Missing id`, // { type: "extension_ui_response", ... }
 	"streaming prompt":                `^(Agent is already processing|Agent is currently streaming; specify|Invalid image)`,
@@ -264,7 +261,7 @@ var refusals = map[string]string{
 	"streaming extension_ui_response": `^Missing id`,
 }
 
-// placeholder says whether a line is sent as it stands although it cannot work.
+// placeholder reports whether a line contains a placeholder and cannot succeed.
 func placeholder(line string) bool {
 	return strings.Contains(line, `"..."`) || strings.Contains(line, "/path/to/session.jsonl") || line == `{"type":"extension_ui_response"}`
 }
@@ -285,7 +282,7 @@ func (l *lab) streaming(line string) {
 	l.check("streaming", line)
 }
 
-// check sends a line and judges the answer.
+// check sends a line and checks its response.
 func (l *lab) check(state, line string) {
 	t, v := l.t, gjson.Parse(line)
 	name, id := v.Get("type").Str, v.Get("id")
@@ -322,7 +319,7 @@ func (l *lab) check(state, line string) {
 	assert.Less(t, len(reasons), len(said), "%s: %s: the data is not as documented: %s\n%s", state, line, reasons, harness.Clip(got.Raw, 1000))
 }
 
-// fits says what a value lacks of a documented one.
+// fits returns how a value differs from a documented one.
 func (l *lab) fits(want literal, got gjson.Result) string {
 	if want.kind == 'w' && l.types[want.text].kind != 0 {
 		named := l.types[want.text]

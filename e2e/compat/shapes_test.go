@@ -13,10 +13,9 @@ import (
 	"troupe/e2e/shape"
 )
 
-// TestShapes: whatever key a record of pi has, ours has, of the same type, as
-// surely, and null only where pi's may be. Each dialect is held against the
-// versions of pi whose clients it is for; see the package shape for the script
-// and how to record again.
+// TestShapes checks that troupe's records have every key of pi's, with the same types. A key may
+// only be missing or null if it may be in pi. Each dialect is compared with the versions of pi
+// whose clients use it. Package shape has the script and records new versions.
 func TestShapes(t *testing.T) {
 	used := map[int]bool{}
 	t.Run("dialects", func(t *testing.T) {
@@ -54,13 +53,13 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// decision is a difference on purpose. The fields are patterns of path.Match, but
-// that a star stands for anything; "" is anything.
+// decision is an intentional difference. Its fields are patterns of path.Match, except that a star
+// also matches slashes. "" matches anything.
 type decision struct{ dialect, version, kind, path, what, why string }
 
 var decisions = []decision{
-	// What pi shows of an answer in progress is one object that may be ahead of the
-	// step, with what its decoder keeps for itself.
+	// pi sends an answer in progress as one shared object that may be ahead of the step and
+	// contains internals of its decoder.
 	{"", "", "message_update *", "message.content*|assistantMessageEvent.partial.content*", "missing", "an answer in progress is shown as far as the step"},
 	{"", "", "message_start assistant", "message.content[*", "missing", "likewise"},
 	{"", "0.87.1|1.5.2", "", "*usage.cacheWrite1h|*cost.totalFromProvider", "missing", "how a price came about is not told"},
@@ -81,7 +80,7 @@ var decisions = []decision{
 	{"", "1.5.2", "response *", "data.model.*|data.models[*", "missing", "what pi 1.5 keeps of a model for itself"},
 }
 
-// decided is which decision a difference falls under, -1 for none.
+// decided returns the index of the decision that covers a difference, or -1.
 func decided(dialect, version string, d shape.Difference) int {
 	for i, x := range decisions {
 		if fits(x.dialect, dialect) && fits(x.version, version) && fits(x.kind, d.Kind) && fits(x.path, d.Path) && fits(x.what, d.What) {

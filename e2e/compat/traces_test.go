@@ -12,11 +12,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The traces are recordings of real pi. Each is replayed: the same lines go in
-// at the same places between the records, a model server gives the same deltas,
-// and the same records must come out in the same order. What is compared is
-// everything but ids, times and paths; what differs on purpose is in the table
-// below, with the reason.
+// The traces are recordings of real pi. A replay sends the same lines at the same places between
+// the records, and a model server sends the same deltas. The same records must come out in the same
+// order. Ids, times and paths are not compared. Intentional differences are listed below, with
+// their reasons.
 
 // entry is one line of a trace.
 type entry struct {
@@ -41,7 +40,7 @@ func readTrace(t *testing.T, name string) []entry {
 		if e.lit {
 			e.raw = v.Get("msg").Str
 		}
-		if literal := v.Get("raw"); literal.Type == gjson.String { // of oh-my-pi: a line that is no JSON
+		if literal := v.Get("raw"); literal.Type == gjson.String { // not JSON
 			e.raw = literal.Str
 		}
 		e.v = gjson.Parse(e.raw)
@@ -51,14 +50,13 @@ func readTrace(t *testing.T, name string) []entry {
 	return list
 }
 
-// Not replayed, of the recordings of pi 0.45: abort-during-compaction,
-// auto-compaction-overflow-twice, compact-while-streaming,
-// compaction-with-queued-steer-and-prompt, steer-during-retry-delay and
-// bash-concurrent show defects of it (lost events, lost aborts, a loop, a
-// race); what troupe does instead is in compact_test.go and in the machine's
-// scripts. no-api-key and extension-ui need what the place does not have.
+// Some recordings of pi 0.45 are not replayed. abort-during-compaction,
+// auto-compaction-overflow-twice, compact-while-streaming, compaction-with-queued-steer-and-prompt,
+// steer-during-retry-delay and bash-concurrent show its defects (lost events, lost aborts, a loop,
+// a race). compact_test.go and the scripts of the state machine test troupe's behaviour there.
+// no-api-key and extension-ui need a setup that the harness lacks.
 
-// traces lists what is replayed, with the arguments the recorder used.
+// traces lists the replayed recordings, with the arguments that the recorder used.
 var traces = []struct {
 	name  string
 	args  []string
@@ -115,13 +113,13 @@ var traces = []struct {
 	{name: "pi045-stdin-eof-right-after-commands"},
 }
 
-// differs names what a replay may not be compared on, and why: a record of the
-// trace, by what it contains, that troupe answers otherwise on purpose.
+// differs lists records to which troupe intentionally responds differently, identified by their
+// content, with the reason.
 var differs = []struct {
 	trace string // a part of its name, "" for all
 	has   string // the record contains this
 	why   string
-	want  string // what troupe's record contains instead; "" if it has none
+	want  string // troupe's record contains this instead; "" if it has no such record
 }{
 	{"", `"error":"Unknown command: undefined"`, "a missing type is a parse error with the seeds' words (pi_agent_rust)", `"error":"Missing command type"`},
 	{"framing", `Unexpected end of JSON input`, "blank lines are ignored", ""},
@@ -163,15 +161,14 @@ var differs = []struct {
 	{"images", `"source":{"type":"base64"`, "nested images are stored in the flat form that models are sent", `"mimeType":"image/png"`},
 }
 
-// sends names lines of a trace that are sent otherwise, so that the rest of it
-// can be compared.
+// sends lists lines that are sent in another form, so that the rest of their trace can be compared.
 var sends = []struct{ trace, old, new, why string }{
 	{"prompt-while-streaming", `"bogus"`, `"steer"`, "an unknown streamingBehavior is an error here, not a steer"},
 	{"prompt-while-streaming", `"follow-up"`, `"steer"`, "pi takes it for a steer, pi_agent_rust for a follow-up; so does troupe"},
 	{"missing-params", `"message":""`, `"message":"x"`, "wires refuse a message without text, so the model is not asked"},
 }
 
-// valueApart is a value that troupe gives otherwise on purpose.
+// valueApart is a value that intentionally differs in troupe.
 type valueApart struct{ trace, path, want, why string }
 
 var apart = []valueApart{
@@ -193,13 +190,13 @@ var apart = []valueApart{
 	{"missing-params", "response.data.messageCount", "5", "so were prompts without a text"},
 }
 
-// also names records that troupe writes and the trace does not have.
+// also lists records of troupe that are missing in the trace.
 var also = []struct{ trace, has, why string }{
 	{"sigterm-mid-run", `"stopReason":"aborted"`, "likewise"},
 	{"new-session", `"stopReason":"aborted"`, "an interrupted run is closed on the wire: message_end, turn_end, agent_end"},
 }
 
-// TestTraces replays every trace.
+// TestTraces replays every trace and compares the records.
 func TestTraces(t *testing.T) {
 	for _, x := range traces {
 		t.Run(x.name, func(t *testing.T) {
@@ -211,12 +208,15 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// recent lists what is replayed of the recordings of pi 1.5.2, in its dialect:
-// the order of records, what they are about and how they end. Not replayed:
-// clear-queue, follow-up-during-streaming, steer-during-text-only-turn and
-// two-tools-steer-during-first are races between a command and the model; abort-mid-tool has an empty first
-// update; images refuses a picture that troupe takes; sigterm-mid-run cuts the
-// run off unfinished; auto-compaction-overflow-twice has an end without a start.
+// recent lists the recordings of pi 1.5.2 that are replayed in its dialect. The order, subjects and
+// outcomes of records are compared. Not replayed:
+//
+//   - clear-queue, follow-up-during-streaming, steer-during-text-only-turn and
+//     two-tools-steer-during-first are races between a command and the model.
+//   - abort-mid-tool has an empty first update.
+//   - images refuses an image that troupe accepts.
+//   - sigterm-mid-run cuts the run off.
+//   - auto-compaction-overflow-twice has an end without a start.
 var recent = []string{
 	"plain-prompt", "thinking-prompt", "bash-tool", "two-tools", "steer-modes-one-at-a-time", "steer-while-idle",
 	"abort-mid-stream", "abort-retry", "abort-during-retry-delay", "bash-basic", "bash-abort",
