@@ -1,5 +1,5 @@
-// Package browser drives a headless Chromium in tests: pages are programs, and what
-// they show can only be seen in one.
+// Package browser drives a headless Chromium in tests, since the behaviour of a page's scripts can
+// only be tested in a browser.
 package browser
 
 import (
@@ -21,8 +21,7 @@ import (
 	"troupe/e2e/need"
 )
 
-// Browser is a headless Chromium, spoken to over its debugging pipe, so that
-// the checks need nothing but the browser.
+// Browser is a headless Chromium, controlled over its debugging pipe. No driver program is needed.
 type Browser struct {
 	cmd   *exec.Cmd
 	in    *os.File
@@ -39,17 +38,17 @@ type reply struct {
 	Error  *struct{ Message string }
 }
 
-// event is something that happened in a tab.
+// event is an event of a tab.
 type event struct {
 	Method    string
 	SessionID string
 	Params    json.RawMessage
 }
 
-// patience is how long a page may take for anything.
+// patience bounds how long the test waits for a page.
 const patience = time.Minute
 
-// Start starts one, with options of its own, that ends with the test.
+// Start starts a browser with additional options. It is closed when the test ends.
 func Start(t testing.TB, options ...string) *Browser {
 	b, err := start(chromium(t), t.TempDir(), options...)
 	require.NoError(t, err)
@@ -64,8 +63,8 @@ var shared struct {
 	err error
 }
 
-// Shared is one for many tests, which takes most of what a short one waits for. What it keeps
-// it keeps by origin: a server of each test is one. [Quit] ends it.
+// Shared returns a browser shared by many tests, because starting one takes longer than most tests.
+// It stores data by origin, and each test has its own server. [Quit] closes it.
 func Shared(t testing.TB) *Browser {
 	path := chromium(t)
 	shared.once.Do(func() {
@@ -77,7 +76,7 @@ func Shared(t testing.TB) *Browser {
 	return shared.Browser
 }
 
-// Quit ends the one that tests have shared, if there is one.
+// Quit closes the shared browser if it was started.
 func Quit() {
 	if shared.Browser != nil {
 		shared.quit()
@@ -100,8 +99,8 @@ func start(path, dir string, options ...string) (*Browser, error) {
 		return nil, err
 	}
 	b := &Browser{cmd: exec.Command(path, args...), in: in, waiting: map[int]chan reply{}, ended: make(chan struct{})}
-	b.cmd.Env = append(os.Environ(), "HOME="+dir)    // crash reports and caches go there, too
-	b.cmd.ExtraFiles = []*os.File{commands, answers} // 3 and 4, as the browser expects
+	b.cmd.Env = append(os.Environ(), "HOME="+dir)    // for its crash reports and caches
+	b.cmd.ExtraFiles = []*os.File{commands, answers} // descriptors 3 and 4 of the debugging pipe
 	if err := b.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -111,14 +110,14 @@ func start(path, dir string, options ...string) (*Browser, error) {
 	return b, nil
 }
 
-// quit ends it, as it does when nobody speaks to it any more.
+// quit closes the browser, which exits when its debugging pipe is closed.
 func (b *Browser) quit() {
 	b.in.Close()
 	<-b.ended
 	_ = b.cmd.Wait()
 }
 
-// chromium finds the browser, or skips the test.
+// chromium returns the path of the browser or skips the test.
 func chromium(t testing.TB) string {
 	if testing.Short() {
 		t.Skip("browser checks are left out of short runs")
@@ -126,7 +125,7 @@ func chromium(t testing.TB) string {
 	return need.Program(t, "chromium", "chromium-browser", "google-chrome", "chrome")
 }
 
-// read sorts what the browser says until it falls silent.
+// read dispatches messages of the browser until its output ends.
 func (b *Browser) read(out io.ReadCloser) {
 	defer out.Close()
 	r := bufio.NewReaderSize(out, 1<<20)
@@ -160,7 +159,7 @@ func (b *Browser) read(out io.ReadCloser) {
 	b.waiting = nil
 }
 
-// call gives a command to a tab, or with "" to the browser.
+// call sends a command to a tab or, with "", to the browser.
 func (b *Browser) call(t testing.TB, session, method string, params, result any) {
 	t.Helper()
 	c := make(chan reply, 1)
@@ -202,8 +201,8 @@ type Tab struct {
 	session string
 }
 
-// NewTab opens an empty tab of a given size and colour scheme, in a window of its own: it is in
-// view, whatever others open.
+// NewTab opens an empty tab of a given size and colour scheme. It has its own window, so that other
+// tabs cannot hide it.
 func (b *Browser) NewTab(t testing.TB, width, height int, scheme string) *Tab {
 	t.Helper()
 	var target struct {
@@ -224,14 +223,13 @@ func (b *Browser) NewTab(t testing.TB, width, height int, scheme string) *Tab {
 	return p
 }
 
-// Media is what the page is told of its reader: one feature, all others as usual.
+// Media emulates one media feature and resets all others.
 func (p *Tab) Media(feature, value string) {
 	p.t.Helper()
 	p.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": feature, "value": value}}}, nil)
 }
 
-// Moving counts what moves by itself, or would if it changed: elements, and what stands before
-// and behind them.
+// Moving counts elements and pseudo-elements with an animation or a transition.
 func (p *Tab) Moving() any {
 	p.t.Helper()
 	return p.Eval(`[...document.querySelectorAll("*")].flatMap((e) => [undefined, "::before", "::after"].map((part) => getComputedStyle(e, part)))
@@ -243,7 +241,7 @@ func (p *Tab) call(method string, params, result any) {
 	p.Browser.call(p.t, p.session, method, params, result)
 }
 
-// Fresh is the tab for another test, with nothing in it and nothing heard.
+// Fresh resets the tab for another test: it loads an empty page and forgets all events.
 func (p *Tab) Fresh(t testing.TB) *Tab {
 	again := &Tab{p.Browser, t, p.session}
 	again.call("Page.navigate", map[string]any{"url": "about:blank"}, nil)
@@ -253,7 +251,7 @@ func (p *Tab) Fresh(t testing.TB) *Tab {
 	return again
 }
 
-// Open loads a page and waits until its script has drawn it.
+// Open loads a page and waits until its script has rendered it.
 func (p *Tab) Open(url string) {
 	p.t.Helper()
 	p.Load(url)
@@ -267,8 +265,7 @@ func (p *Tab) Load(url string) {
 	p.Until(`location.href !== "about:blank" && document.readyState === "complete"`)
 }
 
-// Until waits for a condition to hold. The page is another program, there is no
-// other way to learn it.
+// Until polls a condition until it is true.
 func (p *Tab) Until(condition string) {
 	p.t.Helper()
 	for end := time.Now().Add(patience); p.Eval(condition) != true; time.Sleep(10 * time.Millisecond) {
@@ -301,7 +298,7 @@ func (p *Tab) Press(key string) {
 	if len(key) == 1 {
 		down["text"] = key
 	}
-	if code := codes[key]; code > 0 { // what these do is the browser's business, and goes by the code
+	if code := codes[key]; code > 0 { // these keys have a default action and need a code
 		down["windowsVirtualKeyCode"], down["code"] = code, key
 		if key == "Enter" {
 			down["text"] = "\r"
@@ -311,7 +308,7 @@ func (p *Tab) Press(key string) {
 	p.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key}, nil)
 }
 
-// Heard lists the tab's events of one kind.
+// Heard returns the parameters of the tab's events of one kind.
 func (p *Tab) Heard(method string) []json.RawMessage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -324,7 +321,7 @@ func (p *Tab) Heard(method string) []json.RawMessage {
 	return list
 }
 
-// Said is everything the page complained of.
+// Said returns all errors and log messages of the page.
 func (p *Tab) Said() string {
 	s := ""
 	for _, method := range []string{"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"} {
@@ -335,8 +332,7 @@ func (p *Tab) Said() string {
 	return s
 }
 
-// Requests lists the addresses that were asked for, without those that never
-// leave the browser.
+// Requests returns the URLs of all network requests of the page.
 func (p *Tab) Requests() []string {
 	var urls []string
 	for _, raw := range p.Heard("Network.requestWillBeSent") {
@@ -347,8 +343,7 @@ func (p *Tab) Requests() []string {
 	return urls
 }
 
-// Screenshot saves the visible part of the page, if SCREENSHOTS names a
-// directory to keep pictures in for people to look at.
+// Screenshot saves the visible part of the page if SCREENSHOTS names a directory.
 func (p *Tab) Screenshot(name string) {
 	p.t.Helper()
 	dir := os.Getenv("SCREENSHOTS")

@@ -19,7 +19,7 @@ import (
 	"troupe/e2e/need"
 )
 
-// Firefox is a tab of a headless Firefox, spoken to in WebDriver BiDi.
+// Firefox is a tab of a headless Firefox, controlled with WebDriver BiDi.
 type Firefox struct {
 	t       testing.TB
 	ws      *websocket.Conn
@@ -32,7 +32,7 @@ type Firefox struct {
 
 var listens = regexp.MustCompile(`WebDriver BiDi listening on (ws://\S+)`)
 
-// StartFirefox skips the test where there is none.
+// StartFirefox starts a headless Firefox, or skips the test if it is not installed.
 func StartFirefox(t testing.TB) *Firefox {
 	if testing.Short() {
 		t.Skip("browser checks are left out of short runs")
@@ -77,7 +77,7 @@ func StartFirefox(t testing.TB) *Firefox {
 	return f
 }
 
-// call gives a command and returns its result.
+// call sends a command and returns its result.
 func (f *Firefox) call(method string, params any) gjson.Result {
 	f.t.Helper()
 	f.next++
@@ -108,7 +108,7 @@ func (f *Firefox) Load(url string) {
 	f.call("browsingContext.navigate", map[string]any{"context": f.context, "url": url, "wait": "complete"})
 }
 
-// Eval returns the value of an expression: a text, a number, a bool, or nil.
+// Eval returns the value of an expression: a string, a number, a bool or nil.
 func (f *Firefox) Eval(expression string) any {
 	f.t.Helper()
 	r := f.call("script.evaluate", map[string]any{"expression": expression, "target": map[string]any{"context": f.context}, "awaitPromise": true})
@@ -116,7 +116,7 @@ func (f *Firefox) Eval(expression string) any {
 	return r.Get("result.value").Value()
 }
 
-// Until waits for a condition to hold.
+// Until polls a condition until it is true.
 func (f *Firefox) Until(condition string) {
 	f.t.Helper()
 	for end := time.Now().Add(patience); f.Eval(condition) != true; time.Sleep(20 * time.Millisecond) {
@@ -124,7 +124,7 @@ func (f *Firefox) Until(condition string) {
 	}
 }
 
-// Said is everything the page complained of.
+// Said returns all errors and log messages of the page.
 func (f *Firefox) Said() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

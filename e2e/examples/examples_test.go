@@ -20,17 +20,17 @@ import (
 	"troupe/e2e/need"
 )
 
-// patience bounds how long a block may take, a build included.
+// patience bounds how long a block may take, including builds.
 const patience = 5 * time.Minute
 
-// pages are the documents whose examples are run, by their paths in the repository. Those
-// that begin in a checkout are run in this one, the others in a directory of their own.
+// pages are the documents whose examples are run, by their paths in the repository. The value says
+// whether a page runs in the repository instead of a directory of its own.
 var pages = map[string]bool{
 	"README.md": true, "docs/getting-started.md": true, "docs/troubleshooting.md": false, "docs/cli.md": false, "docs/configuration.md": false,
 	"docs/clients.md": false, "docs/extensions.md": false, "docs/tasks.md": false,
 }
 
-// TestExamples runs every page in a shell of its own.
+// TestExamples runs the examples of every page and compares their output.
 func TestExamples(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
@@ -58,17 +58,17 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// reader is somebody who follows a page: a shell and what it has started.
+// reader is a simulated reader of a page: a shell and the programs started in it.
 type reader struct {
 	t        *testing.T // of the block
 	page     *testing.T
 	home     string
 	model    string            // the address of the local server
-	replace  *strings.Replacer // of the page's addresses by those of the test
-	restore  *strings.Replacer // of the test's directories and addresses by those of the page
+	replace  *strings.Replacer // replaces addresses of the page
+	restore  *strings.Replacer // replaces paths and addresses of the test
 	stdin    io.Writer
 	lines    chan string // of the shell
-	written  int         // files for the shell
+	written  int         // number of files written for the shell
 	deadline *time.Timer
 }
 
@@ -113,10 +113,10 @@ func newReader(t *testing.T, root, bin string, inCheckout bool) *reader {
 	return r
 }
 
-// encoded is how a directory is called below the directory of sessions.
+// encoded returns the name of a directory below the sessions directory.
 func encoded(dir string) string { return strings.ReplaceAll(strings.Trim(dir, "/"), "/", "-") }
 
-// environ is the environment of a reader: that of the test without credentials and settings.
+// environ returns the environment of a reader: that of the test without credentials and settings.
 func environ(home, bin string) (list []string) {
 	private := regexp.MustCompile(`KEY|TOKEN|SECRET|^(AWS|AZURE|GOOGLE|PI|TROUPE|XDG|HOME|PATH|LC|LANG)(_|=)`)
 	for _, v := range os.Environ() {
@@ -129,7 +129,7 @@ func environ(home, bin string) (list []string) {
 	return append(list, "HOME="+home, "LC_ALL=C", "PATH="+bin+":"+os.Getenv("PATH"), "GOCACHE="+dirs[0], "GOMODCACHE="+dirs[1], "GOPROXY="+dirs[2])
 }
 
-// scan passes on the lines of a pipe.
+// scan sends the lines of a pipe to a channel.
 func scan(from io.Reader, to chan<- string) {
 	defer close(to)
 	s := bufio.NewScanner(from)
@@ -139,12 +139,12 @@ func scan(from io.Reader, to chan<- string) {
 	}
 }
 
-// save makes a file of the page, relative to where the shell is.
+// save writes a file of the page. Its path is relative to the directory of the shell.
 func (r *reader) save(where, path, content string) {
 	r.run(where, &block{}, fmt.Sprintf("mkdir -p -m 700 %s && cp %s %s", filepath.Dir(path), r.source(content), path))
 }
 
-// follow does what a block says.
+// follow executes a block.
 func (r *reader) follow(where string, b *block) {
 	r.deadline.Reset(patience)
 	if strings.Contains(b.code, "export ANTHROPIC_API_KEY=") {
@@ -164,7 +164,7 @@ func (r *reader) follow(where string, b *block) {
 	}
 }
 
-// source writes a program for the shell.
+// source writes a script for the shell and returns its path.
 func (r *reader) source(code string) string {
 	r.written++
 	path := filepath.Join(r.home, fmt.Sprintf(".block-%d", r.written))
@@ -174,7 +174,7 @@ func (r *reader) source(code string) string {
 
 const mark = "== end of the block =="
 
-// run runs a command in the shell and compares all that it prints.
+// run runs a command in the shell and compares its output.
 func (r *reader) run(where string, b *block, command string) {
 	errs := filepath.Join(r.home, ".stderr")
 	_, err := fmt.Fprintf(r.stdin, "%s </dev/null 2>%s\nprintf '\\n%%s\\n' '%s'\n", command, errs, mark)
@@ -192,7 +192,8 @@ func (r *reader) run(where string, b *block, command string) {
 	require.Fail(r.t, "the shell has ended", "%s\n%s", where, printed.String())
 }
 
-// serve starts a program that keeps running and waits until it has printed what the page shows.
+// serve starts a program that keeps running and waits until it has printed the output shown on the
+// page.
 func (r *reader) serve(where string, b *block) {
 	require.NotNil(r.t, b.want, "%s: what does it print?", where)
 	pipe := r.source(b.code) + ".out"
@@ -214,13 +215,13 @@ func (r *reader) serve(where string, b *block) {
 		}
 	}
 	r.compare(where, b, printed.String())
-	go func() { // nothing waits for its log
+	go func() { // the rest of its log is discarded
 		for range lines {
 		}
 	}()
 }
 
-// compare holds what was printed against what the page shows.
+// compare compares the output with the output shown on the page.
 func (r *reader) compare(where string, b *block, printed string) {
 	printed = r.restore.Replace(printed)
 	if b.want == nil {

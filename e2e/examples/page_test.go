@@ -17,12 +17,12 @@ type block struct {
 	code string
 	line int    // in the page, for messages
 	save string // the file that it is to be written to; empty for none
-	stay bool   // it keeps running while the reader goes on
+	stay bool   // keeps running while the reader continues
 	want *block // the output that the page shows below it; nil for none
 }
 
-// runs reports whether something is done for a block. The targets of the Makefile, and the
-// tests, of which this is one, are not run again.
+// runs reports whether a block is executed. make targets and go test are not, since this test is
+// one of them.
 func (b *block) runs() bool {
 	if strings.HasPrefix(b.code, "make ") || strings.HasPrefix(b.code, "go test ") {
 		return false
@@ -30,7 +30,7 @@ func (b *block) runs() bool {
 	return b.save != "" || slices.Contains([]string{"sh", "bash", "python"}, b.lang)
 }
 
-// programs returns the programs that a block needs and a bare machine does not have.
+// programs returns the programs that a block needs and a minimal machine lacks.
 func (b *block) programs() (list []string) {
 	for _, name := range []string{"python3", "curl"} {
 		if b.save == "" && regexp.MustCompile(`\b`+name+`\b`).MatchString(b.code) {
@@ -48,7 +48,7 @@ var (
 	saveAs = regexp.MustCompile("Save\\s+as\\s+`([^`]+)`[^`]*:\\s*$")
 )
 
-// blocks reads the fenced blocks of a page.
+// blocks parses the fenced blocks of a page.
 func blocks(t *testing.T, path string) (list []*block) {
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func isServer(code string) bool {
 	return is && strings.Count(code, "\n") == 1 && !strings.Contains(code, "||") && !slices.Contains([]string{"pair", "devices", "revoke"}, first)
 }
 
-// forms are what output is compared by where its text differs from run to run.
+// forms lists the forms by which variable parts of output are compared.
 var forms = []struct {
 	text *regexp.Regexp
 	form string
@@ -94,7 +94,7 @@ var forms = []struct {
 	{regexp.MustCompile(`process \d+( on [\w.-]+)?`), "process N"},
 }
 
-// shaped replaces the parts of a text that differ from run to run by their forms.
+// shaped replaces the variable parts of a text by their forms.
 func shaped(text string) string {
 	for _, f := range forms {
 		text = f.text.ReplaceAllLiteralString(text, f.form)
@@ -123,7 +123,7 @@ func shows(pasted, output string) bool {
 	return regexp.MustCompile(pattern.String() + `\z`).MatchString(shaped(output) + "\n")
 }
 
-// TestShows: the comparison notices what it is there to notice.
+// TestShows checks which differences the comparison of outputs reports.
 func TestShows(t *testing.T) {
 	for _, x := range []struct {
 		pasted, output string
@@ -148,7 +148,7 @@ func TestShows(t *testing.T) {
 	}
 }
 
-// TestBlocks: a page is read as its package comment says.
+// TestBlocks checks that a page is parsed as the package comment describes.
 func TestBlocks(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(page, []byte("x\n```sh\na\n```\n\n```text\nb\n```\n\n1. Save\n   as `c.json` in the project:\n\n   ```json\n   {\n     }\n   ```\n"), 0o600))

@@ -12,8 +12,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// vendor is a local server in the place of a provider. It answers by the files of
-// testdata: a question that needs a tool gets a call first.
+// vendor starts a local server in place of a provider. It answers with the files of testdata. A
+// question that needs a tool is first answered with a tool call.
 func vendor(t *testing.T) string {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -13,7 +13,7 @@ import (
 	"troupe/e2e/harness"
 )
 
-// axe is the program that finds what keeps people out of a page, as JavaScript.
+// axe returns the JavaScript of axe-core, which finds accessibility problems.
 func axe(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join("..", "browser", "axe")
@@ -24,8 +24,8 @@ func axe(t *testing.T) string {
 	return string(code)
 }
 
-// TestPageForEverybody: axe-core has nothing serious to say of any part of the page, in
-// light and dark, on a wide screen and a narrow one.
+// TestPageForEverybody checks that axe-core finds no serious accessibility problem in any part of
+// the page, in light and dark mode, on wide and narrow screens.
 func TestPageForEverybody(t *testing.T) {
 	t.Parallel()
 	code := axe(t)
@@ -40,7 +40,7 @@ func TestPageForEverybody(t *testing.T) {
 		harness.Text("All **done**: `code`, [a link](https://example.com/).\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- [ ] open\n\n```go\nfunc main() {}\n```"),
 		harness.ToolCall("c3", "edit", `{"path":"made.txt","oldText":"one","newText":"three"}`),
 	)
-	answer := func(tab *browser.Tab, about string) { // a card takes no click in the moment in which it appears
+	answer := func(tab *browser.Tab, about string) { // a new card ignores clicks for a moment
 		card := fmt.Sprintf(`[...document.querySelectorAll("#dock .card")].find((c) => c.textContent.includes(%q))`, about)
 		tab.Until(card + ` !== undefined`)
 		tab.Until(`(` + card + `?.querySelector(".primary")?.click(), ` + card + ` === undefined)`)

@@ -14,8 +14,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestPageOfOthers: in a browser a page of another origin gets nothing, not even with a token
-// that it has stolen, nor one whose name was bound to this machine, nor one that frames ours.
+// TestPageOfOthers checks that a page of another origin has no access, even with a stolen token,
+// with DNS rebinding, or by framing the page of the server.
 func TestPageOfOthers(t *testing.T) {
 	t.Parallel()
 	b := browser.Start(t, "--host-resolver-rules=MAP evil.test 127.0.0.1")
@@ -63,7 +63,7 @@ func TestPageOfOthers(t *testing.T) {
 	_, answer := s.Do("POST", "/v1/rpc", `{"id":1,"type":"list_open_sessions"}`, harness.Bearer(token)...)
 	assert.Contains(t, answer, `"sessions":[]`, "nothing was opened")
 	ours := b.NewTab(t, 800, 600, "light")
-	s.Visit(ours, s.Code) // the code is not used up
+	s.Visit(ours, s.Code) // the code was not used up
 	ours.Eval(fmt.Sprintf(attack, s.URL, token, s.Code))
 	ours.Until(`window.got !== undefined`)
 	got = fmt.Sprint(ours.Eval(`window.got`))

@@ -16,7 +16,7 @@ import (
 	"troupe/e2e/harness"
 )
 
-// begin makes a session on the page.
+// begin creates a session on the page.
 func begin(p *browser.Tab, mode string) {
 	p.Until(`document.querySelector("#empty button") !== null`)
 	p.Eval(`document.querySelector("#empty button").click()`)
@@ -33,11 +33,12 @@ const shown = `document.getElementById("conversation").textContent` // of what i
 
 func sees(p *browser.Tab, text string) { p.Until(fmt.Sprintf(shown+`.includes(%q)`, text)) }
 
-// TestPage: prompt, tool, approval with its diff, done; another tab sees the same and
-// answers; a reload in the middle of a stream; no access any more.
+// TestPage checks a conversation in the browser: a prompt, a tool call, an approval with its diff,
+// and the answer. A second tab sees the same and can answer. It also checks a reload during a
+// stream and revoked access.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	b := browser.Start(t) // nothing is known to it yet: it says when the page is painted then
+	b := browser.Start(t) // a new browser, so that it reports the first paint
 	p := harness.NewPlace(t)
 	s := p.Serve("--listen", "127.0.0.1:0")
 	token := s.Token()
@@ -58,7 +59,7 @@ func TestPage(t *testing.T) {
 	assert.Equal(t, "Allow once,Deny,Deny and stop", tab.Eval(`[...document.querySelectorAll("#dock .answers button")].slice(0, 3).map((b) => b.innerText).join()`))
 	assert.NoFileExists(t, filepath.Join(p.Work, "made.txt"))
 
-	other := b.NewTab(t, 390, 844, "dark") // of the same browser: it knows the token
+	other := b.NewTab(t, 390, 844, "dark") // the same browser: it has the token
 	other.Load(s.URL + "/")
 	other.Until(`document.querySelector("#dock .card .primary") !== null`)
 	other.Until(`(document.querySelector("#dock .card .primary")?.click(), document.querySelector("#dock .card") === null)`)
@@ -114,8 +115,8 @@ func TestPage(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestPageWatches: a device that may only look sees the conversation go on, and what is
-// asked, and finds nothing that would change something.
+// TestPageWatches checks that a device with view scope sees the conversation and the approval
+// requests, but no controls that change anything.
 func TestPageWatches(t *testing.T) {
 	t.Parallel()
 	b := browser.Shared(t)
@@ -154,7 +155,7 @@ func TestPageWatches(t *testing.T) {
 	p.Model.Enqueue(harness.ToolCall("c2", "write", `{"path":"more.txt","content":"more\n"}`), harness.Text("And more."))
 	owner.Send(`{"id":"again","type":"prompt","message":"more","sessionId":"` + handle + `"}`)
 	approval = owner.WaitFor("approval_request")
-	tab.Until(`document.querySelector("#dock .card .diff") !== null`) // though it is not asked
+	tab.Until(`document.querySelector("#dock .card .diff") !== null`) // although it cannot answer
 	owner.Send(`{"id":"yes too","type":"approval_response","sessionId":"` + handle + `","approvalId":"` + approval.Get("id").Str + `","optionId":"once"}`)
 	tab.Until(`document.querySelector("#dock .card") === null`)
 	sees(tab, "And more.")
@@ -162,8 +163,8 @@ func TestPageWatches(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestPageSessions: the page lists the sessions on disk in pages, finds what was said in
-// them, deletes one, and helps to find a directory for a new one.
+// TestPageSessions checks that the page lists the sessions on disk page by page, searches and
+// deletes them, and completes the directory of a new session.
 func TestPageSessions(t *testing.T) {
 	t.Parallel()
 	b := browser.Shared(t)
@@ -208,7 +209,7 @@ func TestPageSessions(t *testing.T) {
 	sees(tab, "the answer is needle119")
 	p.WriteFile("first project/notes.md", "")
 	asked := 0
-	for _, of := range [][]string{ // what is written up to the cursor, what Tab makes of it
+	for _, of := range [][]string{ // the text up to the cursor, and its completion
 		{"see @FIR", `see @"first project/`},
 		{`see @"first project/no`, `see @"first project/notes.md" `},
 		{"@sec", "@second/"},
@@ -236,10 +237,10 @@ func TestPageSessions(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// words is the text of each message of a page, live or exported.
+// words is an expression for the text of each message on a live or exported page.
 const words = `JSON.stringify([...document.querySelectorAll("article.entry > .body")].map((b) => b.textContent.replace(/\\s+/g, " ").trim()))`
 
-// exported is what the page says that --export makes of a session.
+// exported returns the texts of a session that was exported with --export.
 func exported(s *harness.Server, b *browser.Browser, file string) any {
 	s.T.Helper()
 	out := filepath.Join(s.Place.Root, "exported.html")
@@ -253,8 +254,8 @@ func exported(s *harness.Server, b *browser.Browser, file string) any {
 	return tab.Eval(words)
 }
 
-// TestPageCut: the socket breaks 50 times while an answer of 5,000 parts streams, the daemon is
-// started again under the page, and what is on the page is what the export of the file has.
+// TestPageCut breaks the WebSocket 50 times while an answer streams and restarts the daemon. The
+// page must then show the same text as an export of the session file.
 func TestPageCut(t *testing.T) {
 	t.Parallel()
 	b := browser.Shared(t)
@@ -280,7 +281,7 @@ func TestPageCut(t *testing.T) {
 		tab.Until(`troupe.link.open || (troupe.link.again(), false)`)
 	}
 	tab.Until(`document.getElementById("send").textContent === "Send"`)
-	offline := func(message string) { // said while nobody listens
+	offline := func(message string) { // a message sent while disconnected
 		tab.Eval(`(troupe.link.socket?.close(), null)`)
 		tab.Until(`!troupe.link.open && (clearTimeout(troupe.link.timer), true)`)
 		say(tab, message)
@@ -315,7 +316,7 @@ func TestPageCut(t *testing.T) {
 	offline("for the one that is gone")
 	assert.Equal(t, 143, again.Stop())
 
-	again = p.Serve("--listen", address) // its handles are of others
+	again = p.Serve("--listen", address) // its handles belong to other sessions
 	token, err := os.ReadFile(filepath.Join(p.AgentDir(), "troupe", "serve.token"))
 	require.NoError(t, err)
 	_, answer := again.Do("POST", "/v1/rpc", fmt.Sprintf(`{"id":1,"type":"open_session","cwd":%q,"retain":true}`, p.Work), harness.Bearer(strings.TrimSpace(string(token)))...)
@@ -328,7 +329,7 @@ func TestPageCut(t *testing.T) {
 	assert.NotEqual(t, "s1", tab.Eval(`troupe.view.handle`))
 	assert.Equal(t, 143, again.Stop())
 
-	third := p.Serve("--listen", address) // nothing is open: the list has the files
+	third := p.Serve("--listen", address) // no session is open: the list shows the files
 	fresh := b.NewTab(t, 1280, 860, "light")
 	fresh.Load(third.URL + "/")
 	fresh.Until(`document.querySelector("#list-body .session .row-text")?.textContent === "stream"`)
@@ -336,8 +337,8 @@ func TestPageCut(t *testing.T) {
 	assert.Equal(t, 143, third.Stop())
 }
 
-// TestPagePictures: a picture that was sent is in the conversation, also behind a reload, where
-// it comes by its address.
+// TestPagePictures checks that an image in a prompt is shown in the conversation, also after a
+// reload, when it is fetched by its address.
 func TestPagePictures(t *testing.T) {
 	t.Parallel()
 	b := browser.Shared(t)
@@ -364,7 +365,8 @@ func TestPagePictures(t *testing.T) {
 	s.CheckTab(tab)
 }
 
-// TestPageCopied: a tab that was copied has the name of the other; both go on.
+// TestPageCopied checks that a duplicated tab, which has the client id of the original, gets a new
+// one. Both tabs keep working.
 func TestPageCopied(t *testing.T) {
 	t.Parallel()
 	b := browser.Shared(t)
@@ -390,8 +392,8 @@ func TestPageCopied(t *testing.T) {
 	s.CheckTab(copied)
 }
 
-// TestPageFirefox: the page is one for Firefox, too: prompt, tool, approval with its diff,
-// done, and the same behind a reload.
+// TestPageFirefox checks a conversation in Firefox: a prompt, a tool call, an approval with its
+// diff, the answer and a reload.
 func TestPageFirefox(t *testing.T) {
 	t.Parallel()
 	tab := browser.StartFirefox(t)
@@ -420,10 +422,9 @@ func TestPageFirefox(t *testing.T) {
 	}
 }
 
-// TestPageDialogs: what an extension asks is on every page that shows the session, and gone from all
-// once it is answered on one; what is typed is not lost by what others answer. A page that comes
-// back, or comes first when all are gone, is asked what is still open, and a new daemon leaves nothing
-// of it on the page.
+// TestPageDialogs checks that dialogs of extensions are shown on all pages of a session and
+// disappear everywhere when one page answers. Typed text is kept when another page answers. A page
+// that reconnects shows the open dialogs. A new daemon removes them from the page.
 func TestPageDialogs(t *testing.T) {
 	t.Parallel()
 	b := browser.Shared(t)
@@ -435,7 +436,7 @@ func TestPageDialogs(t *testing.T) {
 	tab := b.NewTab(t, 1280, 860, "light")
 	s.Visit(tab, s.Code)
 	begin(tab, "auto")
-	p.Model.Enqueue(harness.Text("here I am")) // from then on the session has a file, and outlives its daemon
+	p.Model.Enqueue(harness.Text("here I am")) // from here on the session has a file and survives its daemon
 	say(tab, "hello")
 	sees(tab, "here I am")
 	say(tab, "/several")
@@ -443,7 +444,7 @@ func TestPageDialogs(t *testing.T) {
 		t.Helper()
 		p.Until(fmt.Sprintf(`[...document.querySelectorAll("#dock .card h2")].map((h) => h.textContent).join() === %q`, want))
 	}
-	press := func(p *browser.Tab, card, button string) { // a card takes no click in the moment in which it appears
+	press := func(p *browser.Tab, card, button string) { // a new card ignores clicks for a moment
 		t.Helper()
 		p.Until(fmt.Sprintf(`((card) => (card && [...card.querySelectorAll("button")].find((b) => b.textContent === %[2]q).click(), card === undefined))
 			([...document.querySelectorAll("#dock .card")].find((c) => c.querySelector("h2").textContent === %[1]q))`, card, button))
@@ -501,8 +502,8 @@ func TestPageDialogs(t *testing.T) {
 	assert.Equal(t, 143, again.Stop())
 }
 
-// TestPageBeforeTheFirstWord: a session in which nothing was said yet has no file, and ends with its
-// daemon. Whoever was writing in it goes on in one like it.
+// TestPageBeforeTheFirstWord checks a session without messages. It has no file and ends with its
+// daemon, and the page continues in a new session with the same settings and the typed text.
 func TestPageBeforeTheFirstWord(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -524,8 +525,8 @@ func TestPageBeforeTheFirstWord(t *testing.T) {
 	assert.Equal(t, 143, again.Stop())
 }
 
-// TestPageAgents: who works for a session is shown with what it does, can be looked at, steered and
-// stopped; from one that has done its work the page goes back.
+// TestPageAgents checks that the page shows the running subagents of a session and can open, steer
+// and stop them. When an opened subagent ends, the page returns to its parent.
 func TestPageAgents(t *testing.T) {
 	t.Parallel()
 	b := browser.Shared(t)
@@ -546,7 +547,7 @@ func TestPageAgents(t *testing.T) {
 	press := func(text string) {
 		tab.Eval(fmt.Sprintf(`[...document.querySelectorAll("#agents button, #sheet button")].find((b) => (b.ariaLabel ?? b.textContent).startsWith(%q)).click()`, text))
 	}
-	tab.Load(s.URL + "/") // no event tells of them again
+	tab.Load(s.URL + "/") // there are no further events about them
 	tab.Until(agents + `.includes("Anna") && ` + agents + `.includes("Bert")`)
 	press("Anna")
 	sees(tab, "A begins")
@@ -570,13 +571,13 @@ func TestPageAgents(t *testing.T) {
 	tab.Until(`document.getElementById("status").textContent === "Stopped"`)
 	press("the session that has begun it")
 	sees(tab, "That was all.")
-	tab.Until(`troupe.list.open.size === 1`) // none is kept by who has looked at it
+	tab.Until(`troupe.list.open.size === 1`) // opening a subagent does not keep it open
 	tab.Until(agents + ` === ""`)
 	tab.Eval(`document.getElementById("show-palette").click()`)
 	press("Agents")
 	tab.Until(`document.getElementById("sheet").innerText.includes("Bert")`)
 	assert.Regexp(t, `(?s)Anna.*completed.*Bert.*aborted`, tab.Eval(`document.getElementById("sheet").innerText`))
-	press("Anna") // its file is a session like others
+	press("Anna") // its file is listed like other sessions
 	sees(tab, "turn left")
 	s.CheckTab(tab)
 	assert.Equal(t, 143, s.Stop())

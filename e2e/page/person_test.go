@@ -17,8 +17,8 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestPageKeyboard: a session, a message, an approval and the answer by keys alone, on a
-// narrow dark screen. What has the focus can be seen.
+// TestPageKeyboard checks that the page can be used with the keyboard only, on a narrow dark
+// screen: a session, a message, an approval and the answer. The focus must be visible.
 func TestPageKeyboard(t *testing.T) {
 	t.Parallel()
 	b := browser.Shared(t)
@@ -61,7 +61,7 @@ func TestPageKeyboard(t *testing.T) {
 	const below = `document.querySelector("#dock .card .primary").getBoundingClientRect().bottom - document.getElementById("dock").getBoundingClientRect().bottom`
 	assert.LessOrEqual(t, tab.Eval(below), float64(0), "the answer is in view, however long what is asked about")
 	focus("#dock .card .primary")
-	for tab.Eval(`document.querySelector("#dock .card") === null`) != true { // a card takes no key in the moment in which it appears
+	for tab.Eval(`document.querySelector("#dock .card") === null`) != true { // a new card ignores keys for a moment
 		tab.Press("Enter")
 	}
 	sees(tab, "All done.")
@@ -73,7 +73,7 @@ func TestPageKeyboard(t *testing.T) {
 	sees(tab, "it ")
 	tab.Press("Escape")
 	tab.Until(`document.getElementById("status").textContent === "Esc again stops the run"`)
-	tab.Eval(`(troupe.escaped -= 900, Date.now = () => 0, null)`) // that was long ago, and the clock was set
+	tab.Eval(`(troupe.escaped -= 900, Date.now = () => 0, null)`) // simulates that this was long ago and the clock was changed
 	tab.Press("Escape")
 	p.Model.OpenGate("escaped")
 	sees(tab, "it goes on")
@@ -94,8 +94,8 @@ func TestPageKeyboard(t *testing.T) {
 	}
 }
 
-// TestPageHostile: what would act if it were taken for more than text does nothing on the
-// page, whether a model says it or a tool, while it comes and behind a reload.
+// TestPageHostile checks that markup and scripts in messages and tool results are shown as text,
+// while they stream and after a reload.
 func TestPageHostile(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -139,9 +139,9 @@ func TestPageHostile(t *testing.T) {
 	s.CheckTab(tab)
 }
 
-// TestPageFindsItsWay: a code that is wrong, every sheet of the list of commands, the address of the
-// session that is shown over a fork, a reload and a step back, the end of the conversation in view, and
-// a session that somebody else closes.
+// TestPageFindsItsWay checks navigation: a wrong pairing code, every sheet of the command list, the
+// address of the session after a fork, a reload and a step back, scrolling to the end, and a
+// session closed by another client.
 func TestPageFindsItsWay(t *testing.T) {
 	t.Parallel()
 	b := browser.Shared(t)
@@ -171,7 +171,7 @@ func TestPageFindsItsWay(t *testing.T) {
 	for command, shows := range map[string]string{"New session": "Directory", "Name this session": "Save", "Keys": "steer a run", "Find": "Find", "Model": "Model"} {
 		choose(command)
 		tab.Until(fmt.Sprintf(sheet+`.includes(%q)`, shows))
-		tab.Eval(`new Promise((done) => setTimeout(() => requestAnimationFrame(done)))`) // the event of the sheet before it has come by then
+		tab.Eval(`new Promise((done) => setTimeout(() => requestAnimationFrame(done)))`) // by then the sheet's event has arrived
 		assert.Contains(t, tab.Eval(sheet), shows, command)
 		tab.Eval(closed)
 	}
@@ -180,7 +180,7 @@ func TestPageFindsItsWay(t *testing.T) {
 	p.Model.Enqueue(harness.Text("one\n\n" + strings.Repeat("* long\n", 100)))
 	tab.Eval(`(() => { const t = document.getElementById("composer-text"); t.focus(); t.value = "/greet"; t.dispatchEvent(new Event("input")); })()`)
 	tab.Until(`document.getElementById(document.activeElement.getAttribute("aria-activedescendant"))?.textContent.includes("greets")`)
-	tab.Press("Enter") // it is written out: nothing is left to complete
+	tab.Press("Enter") // the name is complete, so Enter runs it
 	sees(tab, "hello there")
 	settled("Done")
 	assert.Contains(t, tab.Eval(`document.getElementById("budget").textContent`), "of 100k tokens")
@@ -193,7 +193,7 @@ func TestPageFindsItsWay(t *testing.T) {
 	sees(tab, "two")
 	tab.Until(end)
 	tab.Load(s.URL + "/")
-	settled("Answering") // said to who comes in the middle of it, too
+	settled("Answering") // also shown to a page that joins later
 	p.Model.OpenGate("going on")
 	settled("Done")
 
@@ -227,8 +227,8 @@ func TestPageFindsItsWay(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
-// TestPageEarlier: the messages before those that a session is opened with come in front of what is
-// there, also in the middle of an answer, and a result that stood alone goes to its call.
+// TestPageEarlier checks that earlier messages are inserted before the current ones, also while an
+// answer streams. A tool result is then attached to its call.
 func TestPageEarlier(t *testing.T) {
 	t.Parallel()
 	b := browser.Shared(t)
