@@ -21,8 +21,9 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestLoginRevoked: a hundred sessions lose their login in the middle of their runs. That costs
-// one renewal; each gets one clear error and none asks again; after a login all go on.
+// TestLoginRevoked checks a hundred sessions whose login is revoked during their runs. There is one
+// token refresh. Each session reports one clear error and sends no more requests, and after a new
+// login all of them work.
 func TestLoginRevoked(t *testing.T) {
 	t.Parallel()
 	const n = 100
@@ -33,7 +34,7 @@ func TestLoginRevoked(t *testing.T) {
 	all.Add(n)
 	var revoked sync.Once
 	v.reached = func(turn int) {
-		if turn == 2 { // all are in their third turn when it happens
+		if turn == 2 { // all are in their third turn
 			all.Done()
 			all.Wait()
 			revoked.Do(v.revoke)
@@ -95,8 +96,8 @@ func TestLoginRevoked(t *testing.T) {
 	noCanary(t, p, strings.Join(d.Lines(), "\n"), d.Stderr())
 }
 
-// TestLoginCancelled: at every point of a login every end of it leaves nothing behind: no port
-// that listens, no half entry, no lock, and a daemon that goes on or exits.
+// TestLoginCancelled checks every way to end a login at every step of it. It leaves no listening
+// port, no partial entry and no lock, and the daemon keeps running or exits.
 func TestLoginCancelled(t *testing.T) {
 	points := map[string]func(d *harness.Daemon, v *vendors){
 		"the question": func(d *harness.Daemon, _ *vendors) {
@@ -118,14 +119,14 @@ func TestLoginCancelled(t *testing.T) {
 		"its dialog": func(d *harness.Daemon) bool {
 			for _, line := range d.Lines() {
 				if r := gjson.Parse(line); r.Get("type").Str == "extension_ui_request" {
-					d.RespondUI(r, `"cancelled":true`) // the last one that is open counts
+					d.RespondUI(r, `"cancelled":true`) // the last open dialog counts
 				}
 			}
 			return false
 		},
 		"EOF":     func(d *harness.Daemon) bool { d.Stdin.Close(); return true },
 		"SIGTERM": func(d *harness.Daemon) bool { _ = d.Cmd.Process.Signal(syscall.SIGTERM); return true },
-		"a session": func(d *harness.Daemon) bool { // has nothing to do with it
+		"a session": func(d *harness.Daemon) bool { // unrelated to the login
 			s := d.OpenSession(`,"noSession":true`)
 			d.OK(`{"type":"abort","sessionId":"` + s + `"}`)
 			d.OK(`{"type":"close_session","sessionId":"` + s + `"}`)
@@ -151,7 +152,7 @@ func TestLoginCancelled(t *testing.T) {
 				begin(d, v)
 				exits := end(d)
 				if v.hold != nil {
-					defer close(v.hold) // nobody waits for the vendor
+					defer close(v.hold) // the provider may answer after the test
 				}
 				if exits {
 					d.WaitExit()
@@ -172,8 +173,8 @@ func TestLoginCancelled(t *testing.T) {
 	}
 }
 
-// held begins a login of OpenAI and waits until it is at a place of the vendor's, which does not
-// answer. pasted says that the person has to have been there first.
+// held starts a login at OpenAI and waits until it reaches an endpoint that does not answer. pasted
+// says whether the user's consent comes first.
 func held(at string, pasted bool) func(d *harness.Daemon, v *vendors) {
 	return func(d *harness.Daemon, v *vendors) {
 		v.hold, v.holdAt = make(chan bool), at
@@ -197,7 +198,7 @@ func held(at string, pasted bool) func(d *harness.Daemon, v *vendors) {
 	}
 }
 
-// TestLoginRenewalLeft: a session that is closed while its login is renewed loses no token.
+// TestLoginRenewalLeft checks that closing a session during a token refresh loses no token.
 func TestLoginRenewalLeft(t *testing.T) {
 	t.Parallel()
 	for _, waits := range []string{"the vendor", "the lock"} {
@@ -237,8 +238,8 @@ func TestLoginRenewalLeft(t *testing.T) {
 	}
 }
 
-// echo refuses everything, and says what it was asked with, as services do that name the key
-// they do not know.
+// echo rejects every request with an error text that repeats the request. Some services repeat the
+// key this way.
 func echo(t *testing.T) string {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -254,8 +255,8 @@ func echo(t *testing.T) string {
 	return srv.URL
 }
 
-// TestLoginCanaries: no secret of any provider, wherever it is configured, is in anything that is
-// written: output, log, sessions, exports; not even where the service repeats it.
+// TestLoginCanaries checks that no secret of any provider appears in output, logs, sessions or
+// exports, even if the service repeats it.
 func TestLoginCanaries(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -319,7 +320,7 @@ func TestLoginCanaries(t *testing.T) {
 	require.NoError(t, crashed.Cmd.Process.Signal(syscall.SIGQUIT))
 	assert.NotZero(t, crashed.WaitExit())
 	assert.Contains(t, crashed.Stderr(), "goroutine ", "it has shown where everything was")
-	for _, name := range []string{"models.json", "google.json", "auth.json"} { // where they were configured
+	for _, name := range []string{"models.json", "google.json", "auth.json"} { // files with secrets
 		require.NoError(t, os.Remove(filepath.Join(p.AgentDir(), name)))
 	}
 	noCanary(t, p, out, d.Stderr(), strings.Join(crashed.Lines(), "\n"), crashed.Stderr())
@@ -327,8 +328,8 @@ func TestLoginCanaries(t *testing.T) {
 	noCanary(t, p, stdout, stderr)
 }
 
-// TestLogoutAtTheEnd: a logout needs nobody; that its client is gone right behind it changes
-// nothing.
+// TestLogoutAtTheEnd checks that a logout completes although its client disconnects right after
+// sending it.
 func TestLogoutAtTheEnd(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -346,7 +347,8 @@ func TestLogoutAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestAuthCheckNames: whoever asks how credentials stand hears what of the files is not used.
+// TestAuthCheckNames checks that troupe auth check reports the entries of auth.json that are not
+// used.
 func TestAuthCheckNames(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -374,7 +376,8 @@ func TestAuthCheckNames(t *testing.T) {
 	}
 }
 
-// TestAdvice: who has no credentials is told what to set, and what that is helps.
+// TestAdvice checks that the error for missing credentials names the variables to set, and that
+// setting them works.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	for model, sets := range map[string][][]string{

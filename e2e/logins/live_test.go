@@ -18,8 +18,8 @@ import (
 
 var liveProvider = flag.String("live.provider", "", "only this provider")
 
-// live runs the program as a maintainer would, with what their own account has. What it says
-// goes to the test's output only if it failed.
+// live runs the program with the credentials of the person who runs the test. Its output is logged
+// only if it fails.
 func live(t *testing.T, args ...string) (stdout string, code int) {
 	t.Helper()
 	cmd := exec.Command(harness.Binary, args...)
@@ -33,9 +33,9 @@ func live(t *testing.T, args ...string) (stdout string, code int) {
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
-// TestLiveLogins asks one short question through every provider for which there are credentials
-// on this machine: it costs money, and goes by the person's own accounts. It shows what no fake
-// can: that vendors take what is sent, and how they word what they refuse.
+// TestLiveLogins asks one short question through every provider with credentials on this machine.
+// It costs money. It checks what no fake server can: that providers accept the requests, and how
+// they word their errors.
 func TestLiveLogins(t *testing.T) {
 	require.Empty(t, os.Getenv("TROUPE_CI"), "accounts of people are not for machines")
 	out, _ := live(t, "auth", "check", "--json")

@@ -23,7 +23,7 @@ import (
 
 const openAITokens = "auth.openai.com/api/accounts/oauth/token"
 
-// loginOpenAI signs a client in to OpenAI that pastes the address its browser ended at.
+// loginOpenAI signs in to OpenAI as a client that pastes the final address of its browser.
 func loginOpenAI(d *harness.Daemon, v *vendors) gjson.Result {
 	d.Send(`{"type":"login","id":"login","provider":"openai","method":"paste"}`)
 	for {
@@ -41,7 +41,7 @@ func loginOpenAI(d *harness.Daemon, v *vendors) gjson.Result {
 	}
 }
 
-// noCanary looks for secrets in everything that was written, but for auth.json.
+// noCanary checks that no secret is in the texts or in any written file except auth.json.
 func noCanary(t *testing.T, p *harness.Place, texts ...string) {
 	clean := func(text, where string) {
 		if at := strings.Index(text, "canary"); at >= 0 {
@@ -61,8 +61,8 @@ func noCanary(t *testing.T, p *harness.Place, texts ...string) {
 	}))
 }
 
-// TestLoginPlan: a client signs in with ChatGPT, works with the plan, loses it in the
-// middle of many runs, and signs in again. No secret is in anything that was written.
+// TestLoginPlan checks a ChatGPT plan login: signing in, using the plan, losing it during many
+// runs, and signing in again. No secret is written anywhere else.
 func TestLoginPlan(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -128,15 +128,15 @@ func TestLoginPlan(t *testing.T) {
 	noCanary(t, p, strings.Join(d.Lines(), "\n"), d.Stderr())
 }
 
-// TestLoginBrowser: the browser comes back to the daemon; the key serves at once, and a
-// client that goes away ends its login.
+// TestLoginBrowser checks a login with a redirect to the daemon. The key can be used immediately,
+// and a login ends when its client disconnects.
 func TestLoginBrowser(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
 	v := newVendors(p)
 	d := p.Start()
 	d.Send(`{"type":"login","id":"l1","provider":"openrouter"}`)
-	told := d.UIRequest("notify").Get("message").Str // a client of pi, without open_url
+	told := d.UIRequest("notify").Get("message").Str // a client of pi without openUrl
 	address := told[strings.Index(told, "https://"):]
 	back := v.consent(address)
 	resp, err := http.Get(back)
@@ -158,7 +158,7 @@ func TestLoginBrowser(t *testing.T) {
 	require.Error(t, err, "nobody listens any more")
 }
 
-// TestLoginTerminal: a person signs in without a browser on the machine, in a pipe.
+// TestLoginTerminal checks troupe login without a local browser, over pipes.
 func TestLoginTerminal(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -199,7 +199,7 @@ func TestLoginTerminal(t *testing.T) {
 	assert.Equal(t, "invalid invalid_state", gjson.Get(out, "status").Str+" "+gjson.Get(out, "reason").Str)
 	out, _, code = p.RunOnce("", "auth", "check", "groq")
 	assert.Equal(t, "1 groq: none\n", fmt.Sprint(code)+" "+out)
-	// What pi 0.87 says, word for word.
+	// The same texts as pi 0.87.
 	for args, want := range map[string]string{
 		"--provider mock": "0 ready\n", "--provider deepseek": "1 not_ready\n", "--provider nosuch": "1 not_ready\n", "--model mock/mock-1": "0 ready\n",
 	} {
@@ -227,8 +227,8 @@ func TestLoginTerminal(t *testing.T) {
 	}
 }
 
-// TestLoginRenewed: a token that ends is renewed while two daemons use the same file, each
-// with many sessions: one request, and no token used twice.
+// TestLoginRenewed checks that two daemons with many sessions refresh an expiring token of a shared
+// file with one request. No token is used twice.
 func TestLoginRenewed(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -259,8 +259,8 @@ func TestLoginRenewed(t *testing.T) {
 	assert.NoDirExists(t, p.AgentDir()+"/auth.json.lock")
 }
 
-// TestLoginEnds: a daemon that ends while it renews a login waits for the new token and saves
-// it: the vendor takes the old one no more.
+// TestLoginEnds checks that a daemon that exits during a token refresh waits for the new token and
+// saves it, since the old token is no longer valid.
 func TestLoginEnds(t *testing.T) {
 	for name, end := range map[string]func(d *harness.Daemon){
 		"the input ends": func(d *harness.Daemon) { d.Stdin.Close() },
@@ -291,8 +291,8 @@ func TestLoginEnds(t *testing.T) {
 	}
 }
 
-// TestLoginNotUsed: a login that its vendor does not allow here is named once, is nobody's
-// credential, and does not stand in the way of a key.
+// TestLoginNotUsed checks a login that its provider does not allow in other programs. It is
+// reported once, is not used, and does not prevent the use of a key.
 func TestLoginNotUsed(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

@@ -1,5 +1,5 @@
-// Package logins tests logins at providers, against fakes of their hosts, and auth.json
-// beside a real pi.
+// Package logins tests logins at providers, using fake servers, and the use of auth.json together
+// with a real pi.
 package logins
 
 import (

@@ -18,7 +18,7 @@ import (
 	"troupe/e2e/harness"
 )
 
-// listeners counts the TCP ports that a process of Linux listens at.
+// listeners counts the TCP ports that a Linux process listens on.
 func listeners(t *testing.T, pid int) (n int) {
 	t.Helper()
 	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid))
@@ -39,8 +39,8 @@ func listeners(t *testing.T, pid int) (n int) {
 	return n
 }
 
-// TestLoginOverNetwork: who comes over the network signs in only where that is allowed, by
-// pasting, and nothing listens on the daemon's machine for a browser.
+// TestLoginOverNetwork checks that clients over the network can sign in only with --allow-login,
+// and only by pasting. The daemon then opens no port for a browser redirect.
 func TestLoginOverNetwork(t *testing.T) {
 	t.Parallel()
 	for _, allowed := range []bool{false, true} {
@@ -91,7 +91,7 @@ func TestLoginOverNetwork(t *testing.T) {
 			assert.Equal(t, 1, listeners(t, s.Cmd.Process.Pid), "the one of --listen")
 			full.Send(`{"type":"extension_ui_response","id":"` + asked.Get("id").Str + `","value":"` + v.consent(asked.Get("url").Str) + `"}`)
 			assert.True(t, full.WaitFor("l").Get("success").Bool())
-			for { // the first that the other client hears of it
+			for { // the first event that the other client receives about it
 				_, payload := other.ReadMessage()
 				require.NotContains(t, string(payload), "extension_ui_request")
 				if strings.Contains(string(payload), "auth_changed") {
@@ -104,8 +104,8 @@ func TestLoginOverNetwork(t *testing.T) {
 	}
 }
 
-// TestLoginCode: one signs in to a service of one's own by a code, if models.json says how; the
-// daemon works with it, renews it, and keeps a command in place of a key.
+// TestLoginCode checks a device code login at a custom service that is defined in models.json. The
+// daemon uses and refreshes its token. A key may also be the output of a command.
 func TestLoginCode(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)

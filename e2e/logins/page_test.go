@@ -11,8 +11,9 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestPageLogin: the page shows how providers stand, and signs in where the daemon allows it: the
-// question, the page of the provider, what the person pastes; and a login that is taken away.
+// TestPageLogin checks that the page shows the state of each provider. If the daemon allows it, the
+// page signs in: it shows the choice, the provider's page and the input for the pasted address. It
+// also signs out and cancels a login.
 func TestPageLogin(t *testing.T) {
 	t.Parallel()
 	b := browser.Shared(t)

@@ -17,11 +17,11 @@ import (
 	"troupe/e2e/harness"
 )
 
-// loginRounds is how many prompts each of the two daemons has behind a login that is over.
+// loginRounds is the number of prompts of each of the two daemons with expired logins.
 var loginRounds = flag.Int("logins.rounds", 25, "prompts of each daemon that renews logins beside a pi, in one auth.json")
 
-// newestPi is the installed pi as a program. (The older one's Node reaches no vendor by a
-// proxy.)
+// newestPi returns a script that runs the newest installed pi. The Node of the older one cannot use
+// a proxy.
 func newestPi(t *testing.T) string {
 	node, dist := harness.Pi0871.Install(t)
 	path := filepath.Join(t.TempDir(), "pi")
@@ -30,14 +30,14 @@ func newestPi(t *testing.T) string {
 	return path
 }
 
-// TestLoginsWithPi: pi and troupe renew logins in one file at the same time. Neither uses a
-// token twice, nor loses what the other has written.
+// TestLoginsWithPi checks pi and troupe refreshing logins in one file at the same time. Neither
+// uses a token twice or loses an entry that the other has written.
 func TestLoginsWithPi(t *testing.T) {
 	t.Parallel()
 	program := newestPi(t)
 	p := harness.NewPlace(t)
 	v := newVendors(p)
-	v.lifetime = 1 // as good as over: everybody renews at every request
+	v.lifetime = 1 // expires at once: every request refreshes it
 	anthropic, _ := v.issue()
 	refresh := "refresh" + anthropic[len("access"):]
 	p.WriteFile(p.AgentDir()+"/auth.json", fmt.Sprintf(`{"anthropic":{"type":"oauth","access":%q,"refresh":%q,"expires":1,"ours":1},"openai":%s}`, anthropic, refresh, v.entry(-time.Minute)))
@@ -55,7 +55,7 @@ func TestLoginsWithPi(t *testing.T) {
 			for range max(*loginRounds/8, 1) {
 				cmd := exec.Command(program, "-p", "hi", "--provider", "anthropic", "--model", "claude-sonnet-4-5", "--no-session")
 				cmd.Dir, cmd.Env = p.Work, append(p.Environ(), "NODE_EXTRA_CA_CERTS="+filepath.Join(p.Root, "ca.pem"), "NODE_USE_ENV_PROXY=1")
-				out, _ := cmd.CombinedOutput() // the model refuses it: what counts is the login
+				out, _ := cmd.CombinedOutput() // the model rejects it; only the login matters
 				t.Logf("pi: %.300s", out)
 			}
 		})
@@ -74,7 +74,7 @@ func TestLoginsWithPi(t *testing.T) {
 	assert.NoDirExists(t, p.AgentDir()+"/auth.json.lock")
 }
 
-// TestBroker: a real pi that can be asked for tokens renews a login for many sessions: once.
+// TestBroker checks a real pi as token broker: it refreshes the login of many sessions once.
 func TestBroker(t *testing.T) {
 	t.Parallel()
 	program := newestPi(t)

@@ -29,9 +29,9 @@ import (
 	"troupe/e2e/harness"
 )
 
-// vendors stands for the hosts of OpenAI and OpenRouter: a proxy that answers for them,
-// whose certificates a daemon believes that is started in a place it was made for.
-// Refresh tokens rotate; one that is used again is counted.
+// vendors simulates the hosts of OpenAI and OpenRouter. It is a proxy that answers for them with
+// certificates that the daemons of its place trust. Refresh tokens rotate, and repeated use of one
+// is counted.
 type vendors struct {
 	t     *testing.T
 	key   *rsa.PrivateKey
@@ -40,18 +40,18 @@ type vendors struct {
 
 	mu       sync.Mutex
 	made     int
-	good     map[string]bool // access and refresh tokens
+	good     map[string]bool // valid access and refresh tokens
 	spent    map[string]bool
 	codes    map[string]url.Values
 	lifetime int
 	reuses   int
 	asked    map[string]int // by host and path
 	tokens   []string       // what models were asked with
-	hold     chan bool      // until it is closed nobody gets a token; nil for not
-	holdAt   string         // the end of what is held, "" for /oauth/token
+	hold     chan bool      // no token is issued until it is closed; nil to issue at once
+	holdAt   string         // suffix of the path that hold blocks, "" for /oauth/token
 
-	turns   int            // of tools before a model's answer
-	reached func(turn int) // is called before a model answers, with how many turns are behind it; nil for nobody
+	turns   int            // tool turns before the final answer
+	reached func(turn int) // called before each answer; turn counts finished turns; may be nil
 }
 
 func newVendors(p *harness.Place) *vendors {
@@ -71,7 +71,7 @@ func newVendors(p *harness.Place) *vendors {
 	return v
 }
 
-// tunnel answers a CONNECT as the host that it is for.
+// tunnel answers a CONNECT request in place of the requested host.
 func (v *vendors) tunnel(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
 		http.Error(w, "not a proxy for this", http.StatusBadRequest)
@@ -160,7 +160,7 @@ func (v *vendors) serve(w http.ResponseWriter, r *http.Request) {
 		say(200, map[string]any{"key": "sk-or-canary-key"})
 	case "api.openai.com/v1/responses", "api.x.ai/v1/responses":
 		v.model(w, r, body, say)
-	default: // whoever else pi renews logins at
+	default: // other hosts at which pi refreshes logins
 		var in map[string]string
 		if strings.HasSuffix(r.URL.Path, "/token") {
 			if json.Unmarshal(body, &in) == nil {
@@ -200,7 +200,7 @@ func (v *vendors) token(form url.Values, say func(int, any)) {
 	}
 }
 
-// issue makes tokens. The lock is held.
+// issue creates tokens. The caller holds the lock.
 func (v *vendors) issue() (access, refresh string) {
 	v.made++
 	access, refresh = fmt.Sprintf("access-canary-%d", v.made), fmt.Sprintf("refresh-canary-%d", v.made)
@@ -208,7 +208,7 @@ func (v *vendors) issue() (access, refresh string) {
 	return access, refresh
 }
 
-// entry is a login in auth.json that is good for a while.
+// entry returns a login for auth.json that expires after left.
 func (v *vendors) entry(left time.Duration) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -226,7 +226,7 @@ func (v *vendors) sign(claims map[string]any) string {
 	return signed + "." + enc64(signature)
 }
 
-// model answers to who has a token that is good.
+// model answers requests with a valid token.
 func (v *vendors) model(w http.ResponseWriter, r *http.Request, body []byte, say func(int, any)) {
 	turn := strings.Count(string(body), `"function_call_output"`)
 	if v.reached != nil {
@@ -269,7 +269,7 @@ func (v *vendors) model(w http.ResponseWriter, r *http.Request, body []byte, say
 	}
 }
 
-// consent is the address that a browser ends at after a person has agreed.
+// consent returns the address to which a browser is redirected after the user has agreed.
 func (v *vendors) consent(address string) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -289,7 +289,7 @@ func (v *vendors) consent(address string) string {
 	return to + "?" + back.Encode()
 }
 
-// revoke takes back all that was issued.
+// revoke invalidates all tokens.
 func (v *vendors) revoke() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -17,15 +17,14 @@ import (
 	"troupe/e2e/harness"
 )
 
-// cloudPlace has credentials for AWS, and nothing else that a cloud would use.
+// cloudPlace returns a place with AWS credentials and no other cloud settings.
 func cloudPlace(t *testing.T) *harness.Place {
 	p := harness.NewPlace(t)
 	p.Env = append(p.Env, "AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY=canary-of-the-secret", "AWS_REGION=eu-west-1", "AWS_EC2_METADATA_DISABLED=true")
 	return p
 }
 
-// TestSignedMessages: the Messages API with the credentials of a cloud in place
-// of a key.
+// TestSignedMessages checks the Messages API with AWS credentials instead of a key.
 func TestSignedMessages(t *testing.T) {
 	t.Parallel()
 	p := cloudPlace(t)
@@ -50,8 +49,8 @@ func TestSignedMessages(t *testing.T) {
 	assert.NotContains(t, string(kept)+strings.Join(d.Lines(), "\n")+d.Stderr(), "canary-of-the-secret")
 }
 
-// TestFederation: a machine that Anthropic knows by a rule needs no key: the token of its own
-// identity service is exchanged for one that the requests go with, also behind a gateway.
+// TestFederation checks Anthropic's workload identity federation. The machine's identity token is
+// exchanged for an access token for the requests, also through a gateway.
 func TestFederation(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -88,7 +87,7 @@ func TestFederation(t *testing.T) {
 	assert.NotContains(t, strings.Join(d.Lines(), "\n")+d.Stderr(), "canary")
 }
 
-// frame is one event of AWS's event stream encoding.
+// frame encodes one event of AWS's event stream encoding.
 func frame(kind, payload string) []byte {
 	var headers []byte
 	for _, h := range [][2]string{{":message-type", "event"}, {":event-type", kind}} {
@@ -102,7 +101,7 @@ func frame(kind, payload string) []byte {
 	return be.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 }
 
-// TestConverse: a model of the built-in catalogue, with a profile.
+// TestConverse checks a catalogue model on Bedrock with an AWS profile.
 func TestConverse(t *testing.T) {
 	t.Parallel()
 	paths := make(chan string, 1)
@@ -131,7 +130,7 @@ func TestConverse(t *testing.T) {
 	assert.Contains(t, asked, "Credential=AKIDWORK/")
 }
 
-// TestCloudHosts: credentials of a cloud do not follow another address.
+// TestCloudHosts checks that cloud credentials are not sent to other hosts.
 func TestCloudHosts(t *testing.T) {
 	t.Parallel()
 	p := cloudPlace(t)

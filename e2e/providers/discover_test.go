@@ -12,8 +12,7 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestDiscover: a server on this machine is asked which models it has, needs no key, and
-// answers.
+// TestDiscover checks that models of a local server are discovered and can be used without a key.
 func TestDiscover(t *testing.T) {
 	t.Parallel()
 	keys := make(chan string, 1)
@@ -54,8 +53,8 @@ func TestDiscover(t *testing.T) {
 	assert.Contains(t, d.Stderr(), "local-8b has a context of 16384 tokens")
 }
 
-// TestDiscoverLlama: the router of llama.cpp that pi was signed in to answers, as pi wrote it
-// down, and so does one that the environment names.
+// TestDiscoverLlama checks a llama.cpp router that is configured by pi's entry in auth.json or by
+// the environment.
 func TestDiscoverLlama(t *testing.T) {
 	t.Parallel()
 	keys := make(chan string, 10)
@@ -96,8 +95,7 @@ func TestDiscoverLlama(t *testing.T) {
 	assert.NotContains(t, <-keys, "sekret")
 }
 
-// TestDiscoverLocal: with the user's setting a server at a usual place is found and answers;
-// nobody has to write its address.
+// TestDiscoverLocal checks that discover.local finds a local server at its default address.
 func TestDiscoverLocal(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,7 +18,7 @@ import (
 
 var wires = []string{"mock/mock-1", "compat/chat-1", "resp/resp-1", "gem/gem-1"}
 
-// hangUp closes the connection in the middle.
+// hangUp resets the connection.
 func hangUp(w http.ResponseWriter) {
 	w.(http.Flusher).Flush()
 	conn, _, err := w.(http.Hijacker).Hijack()
@@ -34,8 +34,8 @@ func raw(f func(w http.ResponseWriter)) harness.Answer {
 	return harness.Answer{Raw: func(w http.ResponseWriter, _ *http.Request) { f(w) }}
 }
 
-// TestProviderFaults: whatever a provider does, a run ends in one of the
-// documented ways, with the documented events, and the next one works.
+// TestProviderFaults checks that after any fault of a provider a run ends with the documented
+// events, and that the next run works.
 func TestProviderFaults(t *testing.T) {
 	cut := harness.Text("half").Then(harness.Text(" an answer"))
 	cut.Cut = true
@@ -47,8 +47,8 @@ func TestProviderFaults(t *testing.T) {
 	for _, x := range []struct {
 		name    string
 		answer  harness.Answer
-		retried bool   // made again by itself
-		kind    string // of auto_retry_start, where it is
+		retried bool   // retried automatically
+		kind    string // of auto_retry_start, if there is one
 	}{
 		{"529", harness.Fail(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), true, "overloaded"},
 		{"503", harness.Fail(503, `{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}`), true, "overloaded"},
@@ -75,7 +75,7 @@ func TestProviderFaults(t *testing.T) {
 				provider, id, _ := strings.Cut(wire, "/")
 				h := d.OpenSession(fmt.Sprintf(`,"provider":%q,"modelId":%q`, provider, id))
 				p.Model.Enqueue(x.answer, x.answer)
-				if provider != "mock" || !strings.Contains(x.name, "401") { // a refused key is looked up again, once
+				if provider != "mock" || !strings.Contains(x.name, "401") { // looked up once more
 					p.Model.Drop(1)
 				}
 				p.Model.Enqueue(harness.Text("fine"))
@@ -108,7 +108,7 @@ func TestProviderFaults(t *testing.T) {
 		t.Parallel()
 		p := harness.NewPlace(t)
 		d := p.StartRaw("--mode", "rpc", "--multi-session")
-		for _, wire := range wires[:3] { // google sends calls whole
+		for _, wire := range wires[:3] { // google sends tool calls whole
 			provider, id, _ := strings.Cut(wire, "/")
 			h := d.OpenSession(fmt.Sprintf(`,"provider":%q,"modelId":%q`, provider, id))
 			cutCall := length
@@ -189,7 +189,7 @@ func TestProviderFaults(t *testing.T) {
 		}
 		for _, silent := range []harness.Answer{
 			{Raw: silence}, // headers, then nothing
-			{Raw: func(w http.ResponseWriter, r *http.Request) { // comments do not count
+			{Raw: func(w http.ResponseWriter, r *http.Request) { // comments are no data
 				if _, err := io.WriteString(w, ": keepalive\n\n"); err == nil {
 					silence(w, r)
 				}

@@ -1,5 +1,5 @@
-// Package providers tests the wires of model providers: credentials of clouds, servers that
-// are discovered, and answers that fail.
+// Package providers tests the APIs of model providers: cloud credentials, discovered servers, and
+// failing answers.
 package providers
 
 import (

@@ -15,9 +15,9 @@ import (
 	"troupe/e2e/harness"
 )
 
-// TestPassingFailure: one passing 5xx, 429 or broken connection is no failed run
-// where pi of that age repeats a request by itself, and one where it does not.
-// What lasts is retried by the session once the repeats are used up.
+// TestPassingFailure checks a transient failure: a 5xx or 429 status or a broken connection. In
+// dialects whose pi repeats requests itself, the run does not fail. In the others it fails and is
+// retried by the session. A lasting failure is retried by the session after the repeats.
 func TestPassingFailure(t *testing.T) {
 	overloaded := harness.Fail(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)
 	never := harness.WithHeader("X-Should-Retry", "false", overloaded)
@@ -82,7 +82,7 @@ func cutOff(said string) harness.Answer {
 	return a
 }
 
-// TestPassingFailure_summary: summaries are requests like others.
+// TestPassingFailure_summary checks that requests for summaries are repeated, too.
 func TestPassingFailure_summary(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -103,8 +103,8 @@ func TestPassingFailure_summary(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(d.Stderr(), `"againInMs":500`), "but the log, for who asked for it")
 }
 
-// TestRefusalsAreQuiet: clients show their users what comes on stderr, and pi
-// writes nothing there when a request fails.
+// TestRefusalsAreQuiet checks that failed requests write nothing to stderr, which clients show to
+// their users. pi writes nothing either.
 func TestRefusalsAreQuiet(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -116,7 +116,7 @@ func TestRefusalsAreQuiet(t *testing.T) {
 	assert.Empty(t, d.Stderr())
 }
 
-// TestPassingFailure_once: so it is without RPC.
+// TestPassingFailure_once checks that single runs repeat requests, too.
 func TestPassingFailure_once(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -129,7 +129,7 @@ func TestPassingFailure_once(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(out, `"agent_end"`))
 }
 
-// TestPassingFailure_abort: a wait before a repeat ends with whatever ends a run.
+// TestPassingFailure_abort checks that the wait before a repeat ends when the run is aborted.
 func TestPassingFailure_abort(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
