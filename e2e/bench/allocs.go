@@ -16,8 +16,7 @@ import (
 	"strings"
 )
 
-// hot is what is compared: benchmarks of the hot paths, whose allocations do
-// not depend on the machine.
+// hot lists the benchmarks of the hot paths. Their allocations do not depend on the machine.
 var hot = []struct{ pkg, bench, times string }{
 	{"./protocol", "^Benchmark(DecodeRecord|ArgsFeed)", "0.2s"},
 	{"./protocol/pi", "^Benchmark(Encode|Decode|Frame|Response)", "0.2s"},
@@ -34,8 +33,8 @@ var hot = []struct{ pkg, bench, times string }{
 
 var benchLine = regexp.MustCompile(`^(Benchmark\S+?)(?:-\d+)?\s+\d+\s.*?(\S+) allocs/op`)
 
-// compareAllocs runs the benchmarks and fails for one that allocates more often
-// than the file says: by a tenth and by at least one allocation.
+// compareAllocs runs the benchmarks. It fails if one of them allocates at least one and over a
+// tenth more than the file records.
 func compareAllocs(module string, update bool) error {
 	path := filepath.Join(module, "e2e/bench/allocs.txt")
 	now := map[string]float64{}

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestResults: a round is not run twice for one state of the code, a line that a
-// kill has cut off does not count, and a failed round is an error that names its tests.
+// TestResults checks the results file. A recorded round is not repeated for the same state of the
+// code, a truncated line is ignored, and a failed round is an error that names its tests.
 func TestResults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "flakes.jsonl")
 	conn := testPackage{path: "troupe/actors/conn", state: "1"}
@@ -46,8 +46,8 @@ func TestResults(t *testing.T) {
 	assert.NotContains(t, text.String(), conn.path)
 }
 
-// TestBuild: the state of a package follows its test data, and its tests run in
-// their directory, where a failure is found by name.
+// TestBuild checks that the state of a package depends on its test data, that tests run in their
+// directory, and that failed tests are reported by name.
 func TestBuild(t *testing.T) {
 	module := t.TempDir()
 	write := func(name, text string) {

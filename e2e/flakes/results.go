@@ -55,7 +55,7 @@ func openResults(path string) (*results, error) {
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return r, file.Truncate(size) // a kill may have cut off the last line: that round runs again
+			return r, file.Truncate(size) // truncated last line: run it again
 		}
 		if err != nil {
 			return nil, err

@@ -1,8 +1,8 @@
-// Package need skips tests that this machine cannot run, and counts them: tests
-// that need a program, a browser or a right which a bare machine does not have.
+// Package need skips and counts tests that this machine cannot run, because they need a program, a
+// browser or a permission.
 //
-// With TROUPE_CI set in the environment such a test fails instead, so that a
-// machine which is meant to run everything does not pass by running less.
+// If TROUPE_CI is set, such a test fails instead. A CI machine therefore cannot pass by running
+// fewer tests.
 package need
 
 import (
@@ -15,14 +15,14 @@ import (
 	"testing"
 )
 
-// skipped counts tests by the reason they were skipped for.
+// skipped counts tests by the reason for skipping them.
 var (
 	mu      sync.Mutex
 	skipped = map[string]int{}
 )
 
-// Program returns the path of the first of the named programs that is installed.
-// Without any of them it skips the test.
+// Program returns the path of the first installed program among names. It skips the test if none is
+// installed.
 func Program(t testing.TB, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -34,8 +34,8 @@ func Program(t testing.TB, names ...string) string {
 	return ""
 }
 
-// Missing skips a test because of something else that the machine lacks, such as
-// a package registry or a kernel feature. It does not return.
+// Missing skips a test because the machine lacks something else, such as a package registry or a
+// kernel feature. It does not return.
 func Missing(t testing.TB, what, why string) {
 	t.Helper()
 	reason := fmt.Sprintf("needs %s: %s", what, why)
@@ -48,7 +48,7 @@ func Missing(t testing.TB, what, why string) {
 	t.Skip(reason)
 }
 
-// CI reports whether the machine is meant to have everything that tests need.
+// CI reports whether the machine must have everything that tests need.
 func CI() bool { return os.Getenv("TROUPE_CI") != "" }
 
 // Skipped describes the tests that were skipped so far, one line for each reason,

@@ -1,11 +1,11 @@
-// Package shape says what records look like: which keys they have, of which
-// types, which are always there and which are null. A script of commands that
-// covers the protocol is played to pi, what comes is kept as one small file for
-// each version, and the same script played to troupe must give at least that.
+// Package shape describes records: which keys they have, of which types, which are optional and
+// which can be null. It sends a script that covers the protocol to pi and stores the shapes of the
+// records in one small file per version. Records of troupe for the same script must have at least
+// these shapes.
 //
 //	go run ./e2e/shape/record -out e2e/compat/testdata/shapes/pi-0.45.7.txt -- node PATH/dist/cli.js
 //
-// records again; see the command for what it needs.
+// records a version again. See that command for its requirements.
 package shape
 
 import (
@@ -19,16 +19,16 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Shapes are the records of one program by what they are: "response get_state",
-// "message_update text_delta", "entry compaction".
+// Shapes holds the records of one program by kind, such as "response get_state", "message_update
+// text_delta" or "entry compaction".
 type Shapes map[string]*Record
 
-// Record is what all records of one kind have in common. Its paths are keys
-// joined by dots; the elements of an array are one, but for objects with a role
-// or a type, which are told apart by it: messages[user].content[text].text.
+// Record holds the keys of all records of one kind. A path joins keys by dots. The elements of an
+// array share one path, except for objects with a role or a type, which is part of the path:
+// messages[user].content[text].text.
 type Record struct {
 	Keys map[string]*Key
-	seen map[string]int // how many objects there were at a path
+	seen map[string]int // number of objects at a path
 }
 
 // Key is one path.
@@ -38,7 +38,7 @@ type Key struct {
 	count    int
 }
 
-// free are the keys whose value has whatever keys somebody else gives it.
+// free lists the keys whose value is an object with arbitrary keys.
 var free = map[string]bool{"id": true, "args": true, "arguments": true, "details": true, "env": true, "headers": true}
 
 // Add counts a record.
@@ -98,7 +98,7 @@ func (r *Record) element(path, name string, e gjson.Result) {
 		}
 	}
 	path += "[" + which + "]"
-	if name == "children" { // a tree is as deep as it happens to be
+	if name == "children" { // a tree has an arbitrary depth
 		if i := strings.Index(path, "children["); i >= 0 {
 			path = path[:i] + "children[]"
 		}
@@ -136,7 +136,7 @@ func (k *Key) add(types ...string) {
 	}
 }
 
-// Done settles what is optional, after the last record.
+// Done determines which keys are optional. Call it after the last record.
 func (s Shapes) Done() {
 	for _, r := range s {
 		for path, k := range r.Keys {
@@ -145,8 +145,7 @@ func (s Shapes) Done() {
 	}
 }
 
-// parent is the path of the object that has a key, or of the array that has an
-// element.
+// parent returns the path of the object that has a key, or of the array that has an element.
 func parent(path string) string {
 	if strings.HasSuffix(path, "]") {
 		return path[:strings.LastIndexByte(path, '[')]
@@ -157,8 +156,8 @@ func parent(path string) string {
 	return ""
 }
 
-// Write writes the shapes as text, one record after the other: its name, and
-// below it a line for each path. A question mark means: not always there.
+// Write writes the shapes as text: the kind of each record, followed by one line per path. A
+// question mark marks an optional key.
 func (s Shapes) Write(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, kind := range slices.Sorted(maps.Keys(s)) {
@@ -176,7 +175,7 @@ func (s Shapes) Write(w io.Writer) error {
 	return out.Flush()
 }
 
-// Read reads what Write has written. Lines that begin with # are remarks.
+// Read parses the output of Write. Lines that start with # are comments.
 func Read(text string) (Shapes, error) {
 	s := Shapes{}
 	var r *Record
@@ -198,7 +197,7 @@ func Read(text string) (Shapes, error) {
 	return s, nil
 }
 
-// Difference is one place where a program is less than the one it stands for.
+// Difference is a shape that theirs has and ours lacks.
 type Difference struct {
 	Kind string // of the record
 	Path string // "" for the record as a whole
@@ -210,9 +209,9 @@ func (d Difference) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s: %s is %s %s", d.Kind, d.Path, d.What, d.More))
 }
 
-// Compare lists what a client of theirs would miss in ours: records and keys that
-// are not there or not always there, nulls where there never was one, other
-// types. What ours has in addition is no difference, unless it is null.
+// Compare lists the differences that a client of theirs would notice in ours: records and keys that
+// are missing or only sometimes present, unexpected nulls, and other types. Additional keys of ours
+// are no difference unless they are null.
 func Compare(theirs, ours Shapes) (list []Difference) {
 	for _, kind := range slices.Sorted(maps.Keys(theirs)) {
 		have := ours[kind]
@@ -239,7 +238,7 @@ func compareKey(kind, path string, want *Key, have *Record) (list []Difference) 
 	got := have.Keys[path]
 	if got == nil {
 		if up := parent(path); up != "" && have.Keys[up] == nil {
-			return nil // the object is missing; that is said once
+			return nil // the missing object is already reported
 		}
 		return []Difference{{kind, path, "missing", strings.Join(want.Types, " ")}}
 	}

@@ -1,10 +1,9 @@
-// Command skipped prints what go test -json reports on its standard input, as go
-// test prints it, and then which tests were skipped, and why. go test itself shows
-// nothing of a package that passes, so that a pass may have skipped half of it.
+// Command skipped reads the output of go test -json, prints it as go test would, and then lists the
+// skipped tests and their reasons. go test itself does not show skipped tests of a passing package.
 //
 //	go test -json ./... | go run ./e2e/need/skipped
 //
-// It fails where a test has failed.
+// It exits with an error if a test has failed.
 package main
 
 import (
@@ -35,13 +34,13 @@ type event struct {
 	Elapsed                                   float64
 }
 
-// key names a test; Test is "" for what a package prints outside of tests.
+// key names a test. Test is "" for output of a package outside of tests.
 type key struct{ pkg, test string }
 
-// reason is why tests of a package were skipped.
+// reason is the package of skipped tests and why they were skipped.
 type reason struct{ pkg, why string }
 
-// run copies the report from r to w. ok is false where something failed.
+// run copies the report from r to w. ok is false if a test has failed.
 func run(r io.Reader, w io.Writer) (ok bool, err error) {
 	ok = true
 	output := map[key][]string{} // of tests that run, and of packages
@@ -52,7 +51,7 @@ func run(r io.Reader, w io.Writer) (ok bool, err error) {
 		if len(line) > 0 {
 			var e event
 			if json.Unmarshal(line, &e) != nil {
-				fmt.Fprintf(w, "%s", line) // go itself speaks
+				fmt.Fprintf(w, "%s", line) // a message of the go command itself
 				continue
 			}
 			k := key{e.Package, e.Test}
@@ -94,7 +93,7 @@ func run(r io.Reader, w io.Writer) (ok bool, err error) {
 	return ok, nil
 }
 
-// isResult reports whether a line of a package is the one go test prints for it.
+// isResult reports whether a line is the result line that go test prints for a package.
 func isResult(line string) bool {
 	for _, word := range []string{"ok  \t", "FAIL\t", "?   \t", "---\t"} {
 		if strings.HasPrefix(line, word) {
@@ -104,7 +103,7 @@ func isResult(line string) bool {
 	return false
 }
 
-// why is the message of a test that was skipped, which follows its file and line.
+// why returns the message of a skipped test, which follows its file and line.
 func why(output []string) string {
 	for i := len(output) - 1; i >= 0; i-- {
 		line := strings.TrimSpace(output[i])

@@ -1,17 +1,16 @@
-// Command record plays the script of the package shape to a program that speaks
-// the RPC protocol, or reads recordings of one, and writes what its records look
-// like.
+// Command record sends the script of package shape to a program that speaks the RPC protocol, or
+// reads recordings of one, and writes the shapes of its records.
 //
 //	go run ./e2e/shape/record -out e2e/compat/testdata/shapes/pi-0.45.7.txt -- node PATH/dist/cli.js
 //	go run ./e2e/shape/record -out e2e/compat/testdata/shapes/pi-1.5.2.txt -traces 'e2e/compat/testdata/traces/pi152-*.jsonl'
 //
-// pi comes from npm, each version into a directory of its own:
+// Install each version of pi from npm into its own directory:
 //
 //	npm install @mariozechner/pi-coding-agent@0.31.1     0.45.7 likewise, on Node 20
 //	npm install @earendil-works/pi-coding-agent@0.74.2   on Node 20
 //	npm install @earendil-works/pi-coding-agent@0.87.1 node@24
 //
-// Nothing but the loopback interface is used.
+// It uses the loopback interface only.
 package main
 
 import (
@@ -73,7 +72,7 @@ func play(command []string, settles bool) (shape.Shapes, error) {
 	return shape.Play(shape.Program{Command: command, Dir: dir, Settles: settles})
 }
 
-// read takes the records out of recordings.
+// read collects the records of recordings.
 func read(pattern string) (shape.Shapes, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
