@@ -15,7 +15,7 @@ import (
 	"troupe/tools"
 )
 
-// A directory that is not under git is isolated by a repository of ours.
+// TestNotUnderGit checks that a directory without git is isolated with a temporary repository.
 func TestNotUnderGit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -43,7 +43,8 @@ func TestNoCommitYet(t *testing.T) {
 	require.Equal(t, "b\n", w.get("b.txt"))
 }
 
-// An empty directory has nothing to show, and a task may fill it.
+// TestNothingThere checks that an empty directory gives an empty capture, and that a task can add
+// files to it.
 func TestNothingThere(t *testing.T) {
 	t.Parallel()
 	for _, init := range []bool{false, true} {
@@ -59,7 +60,8 @@ func TestNothingThere(t *testing.T) {
 	}
 }
 
-// What cannot be isolated is refused before anything is made.
+// TestCheckRefuses checks that a directory that cannot be isolated is refused before anything is
+// written.
 func TestCheckRefuses(t *testing.T) {
 	t.Parallel()
 	refusal := func(w *world) string {
@@ -83,7 +85,7 @@ func TestCheckRefuses(t *testing.T) {
 	require.Contains(t, refusal(w), "the directory is ignored by its repository")
 }
 
-// TestCeiling: no repository is looked for above GIT_CEILING_DIRECTORIES.
+// TestCeiling checks that no repository is looked for above GIT_CEILING_DIRECTORIES.
 func TestCeiling(t *testing.T) {
 	w := newRepository(t)
 	repository := w.env.Cwd
@@ -106,7 +108,8 @@ func TestGitIsMissingOrOld(t *testing.T) {
 	require.EqualError(t, err, "Isolated task execution requires a git repository (git 2.25 is too old (2.32))")
 }
 
-// A large untracked file is refused by its name, and so is a full disk.
+// TestTooLarge checks that a large untracked file is refused by name, and that a full disk is
+// reported.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -133,7 +136,8 @@ func TestTooLarge(t *testing.T) {
 	require.Empty(t, list, "nothing is left behind")
 }
 
-// The tasks of a call begin with the same files, whatever the user does meanwhile.
+// TestCallSharesASnapshot checks that all tasks of a call start with the same files, even if the
+// user edits files in between.
 func TestCallSharesASnapshot(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -146,8 +150,9 @@ func TestCallSharesASnapshot(t *testing.T) {
 	require.Equal(t, "later\n", get(t, filepath.Join(three.Path, "a.txt")))
 }
 
-// Some models name the calls of each answer from the beginning: what an earlier call of
-// that name has left, a workspace that was kept, is not what a later one begins with.
+// TestCallsOfOneName checks calls that reuse the id of an earlier call, as some models do in each
+// answer. They do not start with the snapshot of the earlier call, even if one of its workspaces is
+// kept.
 func TestCallsOfOneName(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -161,8 +166,8 @@ func TestCallsOfOneName(t *testing.T) {
 	require.Equal(t, w.git("rev-parse", "HEAD"), w.gitIn(kept.Path, "rev-parse", "HEAD"), "its objects are still there")
 }
 
-// A workspace that is this process's own is found without writing anything: the disk may
-// be full, and what the task did is to be captured all the same.
+// TestOpenOfOurs checks that opening a workspace of this process writes nothing. A task can then be
+// captured even if the disk is full.
 func TestOpenOfOurs(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -178,7 +183,7 @@ func TestOpenOfOurs(t *testing.T) {
 	require.True(t, os.SameFile(before, after))
 }
 
-// Two tasks that changed different lines of one file are both merged.
+// TestTwoTasksMerge checks that two tasks that changed different lines of one file are both merged.
 func TestTwoTasksMerge(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -191,8 +196,8 @@ func TestTwoTasksMerge(t *testing.T) {
 	require.Equal(t, strings.NewReplacer("line 4\n", "task line 4\n", "line 14\n", "task line 14\n").Replace(lines(1, 20)), w.get("a.txt"))
 }
 
-// A file that was staged and changed within the tick of the clock in which it was
-// staged is taken as it is, though its size and time say that nothing happened.
+// TestRacyIndex checks a file that was changed within the same clock tick in which it was staged.
+// The workspace has its new content, although size and time are unchanged.
 func TestRacyIndex(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -208,7 +213,7 @@ func TestRacyIndex(t *testing.T) {
 	require.Equal(t, "two\n", get(t, filepath.Join(ws.Path, "racy")))
 }
 
-// Hooks of the user run for the task's commits and for nothing of ours.
+// TestHooks checks that the user's hooks run for commits of the task only.
 func TestHooks(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -223,7 +228,8 @@ func TestHooks(t *testing.T) {
 	require.FileExists(t, filepath.Join(ws.Path, ".git/hooks/pre-commit"))
 }
 
-// Ignored directories that are wanted are brought along, and never come back.
+// TestCarry checks that configured ignored directories are copied to the workspace and never merged
+// back.
 func TestCarry(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{"copy", "symlink", ""} {
@@ -243,7 +249,7 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// A repository in the repository and a submodule are copied and merged like it.
+// TestNestedRepositories checks that nested repositories and submodules are copied and merged, too.
 func TestNestedRepositories(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -282,9 +288,9 @@ func TestNestedRepositories(t *testing.T) {
 	require.Equal(t, before, w.dotGit())
 }
 
-// In branch mode the task's commits come on top of the user's branch, with their
-// authors and messages; what it did not commit is one more. What the user staged or changed
-// and did not commit stays as it was.
+// TestBranch checks branch mode. The task's commits are added to the user's branch with their
+// authors and messages, followed by a commit of its uncommitted changes. Uncommitted changes of the
+// user stay as they are.
 func TestBranch(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -311,8 +317,8 @@ func TestBranch(t *testing.T) {
 	w.git("fsck", "--strict")
 }
 
-// What a task has staged or committed, and not changed for a while, is known to its own clone only: nothing of
-// it is lost, be it ignored or not.
+// TestStagedAndCommitted checks files that a task has staged or committed and not changed since, so
+// that only its clone knows them. None is lost, even if it is ignored.
 func TestStagedAndCommitted(t *testing.T) {
 	t.Parallel()
 	for name, branch := range map[string]bool{"patch": false, "branch": true} {
@@ -339,8 +345,8 @@ func TestStagedAndCommitted(t *testing.T) {
 	}
 }
 
-// Files that git was told to believe unchanged are taken as they are: what the user has in them reaches the task and
-// stays, and what a task changes in such a file comes back.
+// TestBelievedUnchanged checks files with the index flags assume-unchanged and skip-worktree. The
+// task sees the user's content, and changes on both sides are kept.
 func TestBelievedUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"--assume-unchanged", "--skip-worktree"} {
@@ -365,7 +371,8 @@ func TestBelievedUnchanged(t *testing.T) {
 	}
 }
 
-// Without a branch of his own the user gets one to merge.
+// TestBranchOfDetachedHead checks that in branch mode a detached HEAD gives a new branch for the
+// user to merge.
 func TestBranchOfDetachedHead(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -378,7 +385,8 @@ func TestBranchOfDetachedHead(t *testing.T) {
 	require.Equal(t, "task T1\n", w.git("log", "-1", "--format=%s", ws.Branch))
 }
 
-// A conflict in branch mode writes nothing; the branch can be surfaced.
+// TestBranchConflict checks that a conflict in branch mode writes nothing, and that Surface creates
+// the task's branch.
 func TestBranchConflict(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -396,7 +404,8 @@ func TestBranchConflict(t *testing.T) {
 	require.Equal(t, "by the task\n", w.git("show", branch+":a.txt"))
 }
 
-// A task that changes a file of which the user's branch knows nothing has no commit that fits on it.
+// TestBranchOfWhatIsNotCommitted checks a task in branch mode that changes a file that is not
+// committed on the user's branch. Its commits do not apply, so this is a conflict.
 func TestBranchOfWhatIsNotCommitted(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -410,7 +419,8 @@ func TestBranchOfWhatIsNotCommitted(t *testing.T) {
 	require.Equal(t, before, w.tree())
 }
 
-// What checks change is no work of the task, unless it touches it later.
+// TestChecksDoNotCount checks that changes made by verification commands are not captured, unless
+// the task changes the same file later.
 func TestChecksDoNotCount(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -431,7 +441,7 @@ func TestChecksDoNotCount(t *testing.T) {
 	require.Equal(t, map[string]string{".gitignore": "644 *.log\nnode_modules/\n", "a.txt": "644 by the task\n", "dir/b.txt": "644 repaired\n"}, w.tree())
 }
 
-// A task that has broken its clone is captured all the same.
+// TestCaptureOfABrokenClone checks that a task that has damaged its clone is still captured.
 func TestCaptureOfABrokenClone(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -448,7 +458,7 @@ func TestCaptureOfABrokenClone(t *testing.T) {
 	require.Equal(t, "without a repository\n", w.get("a.txt"))
 }
 
-// Line ends and other filters mean what they mean to the user's git.
+// TestFilters checks that line endings and clean/smudge filters apply as in the user's git.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -469,8 +479,8 @@ func TestFilters(t *testing.T) {
 	require.Equal(t, "one\r\ntwo by the task\r\n", w.get("y.crlf"))
 }
 
-// Other configurations of repositories: a linked worktree, a split index, a
-// shallow clone, a sparse checkout, objects with long names.
+// TestKindsOfRepositories checks other kinds of repositories: a linked worktree, a split index, a
+// shallow clone, a sparse checkout and SHA-256 objects.
 func TestKindsOfRepositories(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(w *world){
@@ -528,8 +538,8 @@ func TestKindsOfRepositories(t *testing.T) {
 	}
 }
 
-// A sweep saves what a dead process left, removes what nobody needs, and touches
-// nothing of a live one.
+// TestSweep checks that a sweep saves the changes of dead processes, removes unused workspaces, and
+// touches no workspace of a live process.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -560,8 +570,8 @@ func TestSweep(t *testing.T) {
 	require.DirExists(t, live.Shared)
 }
 
-// What is kept when its work was captured, after a conflict or for a task that goes on in it, stays
-// for as long as somebody has said.
+// TestSweepLeavesWhatIsKept checks that a sweep removes kept workspaces only after the configured
+// time.
 func TestSweepLeavesWhatIsKept(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -580,8 +590,8 @@ func TestSweepLeavesWhatIsKept(t *testing.T) {
 	require.NoDirExists(t, ws.Dir)
 }
 
-// A power cut may leave an owner file of nothing: its workspace stays as long as one that is kept, and no
-// longer.
+// TestSweepTorn checks an owner file that is empty after a power failure. Its workspace is kept as
+// long as other kept workspaces.
 func TestSweepTorn(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -600,8 +610,8 @@ func TestSweepTorn(t *testing.T) {
 	require.NoDirExists(t, ws.Dir)
 }
 
-// A sweep beside a task of the same process takes nothing from it: neither the snapshot
-// that is being taken nor the directory that is being made.
+// TestSweepBesidePrepare checks that a sweep during Prepare in the same process removes neither the
+// new snapshot nor the new directory.
 func TestSweepBesidePrepare(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -629,7 +639,7 @@ func TestSweepBesidePrepare(t *testing.T) {
 	require.NoError(t, <-swept)
 }
 
-// A tool that writes a file holds a merge of it back.
+// TestMergeWaitsForTools checks that a merge waits for a tool that holds the lock of a file.
 func TestMergeWaitsForTools(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -647,7 +657,7 @@ func TestMergeWaitsForTools(t *testing.T) {
 	require.Equal(t, "by the task\n", w.get("a.txt"))
 }
 
-// What is aborted leaves nothing.
+// TestPrepareIsAborted checks that an aborted Prepare leaves no files.
 func TestPrepareIsAborted(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -660,9 +670,9 @@ func TestPrepareIsAborted(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// A directory that a task has replaced by a file may hold files that git ignores, or a
-// repository: it stays, and is named. One that gets such a file when the merge is planned is
-// planned again.
+// TestDirectoryInTheWay checks a task that replaces a directory by a file. If the user's directory
+// contains ignored files or a repository, it is kept and reported. If such a file appears after
+// planning, the merge is planned again.
 func TestDirectoryInTheWay(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -698,8 +708,8 @@ func TestDirectoryInTheWay(t *testing.T) {
 	require.Equal(t, "a file\n", w.get("dir"))
 }
 
-// A git that ends before it has read all, and has left something in the background that holds
-// what it was given and what it writes to, is not waited for.
+// TestGitLeavesSomethingBehind checks a git that exits before it has read its input and leaves a
+// background process with its pipes. The command does not wait for that process.
 func TestGitLeavesSomethingBehind(t *testing.T) {
 	w := newWorld(t)
 	bin := t.TempDir()
@@ -718,7 +728,8 @@ func TestGitLeavesSomethingBehind(t *testing.T) {
 	}
 }
 
-// A link and the file that it leads to may both change: they are one lock of the file tools.
+// TestLinkToAChangedFile checks that a link and its target can change in one merge, although they
+// share one file lock.
 func TestLinkToAChangedFile(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -735,7 +746,8 @@ func TestLinkToAChangedFile(t *testing.T) {
 	require.Equal(t, "b", to)
 }
 
-// A plan is kept as JSON, and names of files need not be UTF-8.
+// TestNamesThatAreNotUTF8 checks that a plan survives encoding as JSON even with file names that
+// are not UTF-8.
 func TestNamesThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -754,9 +766,9 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 	require.Equal(t, "new\n", w.get("\xfd"))
 }
 
-// A repository that a task makes or clones is no mere name of a commit: its files come back,
-// whether it has a commit, whether the task has added it, and without a commit in the user's
-// history that names one which he does not have.
+// TestRepositoriesOfATask checks repositories that a task creates or clones. Their files are merged
+// back, with or without a commit in them and whether or not the task has added them. The user's
+// history never refers to a commit that is missing in the user's repository.
 func TestRepositoriesOfATask(t *testing.T) {
 	t.Parallel()
 	for name, made := range map[string]func(w *world, dir string){
@@ -798,8 +810,8 @@ func TestRepositoriesOfATask(t *testing.T) {
 	}
 }
 
-// A submodule that the user has not checked out may be checked out by a task. What it does
-// there is in no patch: it is not lost.
+// TestSubmoduleThatWasNotCheckedOut checks a submodule that only the task has checked out. Its
+// changes are in no patch, but they are not lost.
 func TestSubmoduleThatWasNotCheckedOut(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)

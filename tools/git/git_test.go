@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// world is a user with a repository, and troupe beside him.
+// world is a user's repository and the Workspaces under test.
 type world struct {
 	t   testing.TB
 	env *tools.Env
@@ -44,11 +44,11 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// config is of a user who has configured nothing but who he is. Maintenance would be one more process
-// for each commit, and may go on in the background.
+// config is a git configuration that only sets the user's name and defaults. Maintenance is off,
+// because it would start another process for each commit that may continue in the background.
 const config = "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
 
-// newEnv is an environment whose user has his project in root/repo.
+// newEnv returns an environment whose project is in root/repo.
 func newEnv(t testing.TB, root string) *tools.Env {
 	repo, home := filepath.Join(root, "repo"), filepath.Join(root, "home")
 	require.NoError(t, os.MkdirAll(repo, 0o755))
@@ -58,11 +58,11 @@ func newEnv(t testing.TB, root string) *tools.Env {
 	t.Cleanup(func() { procs.KillAll(time.Millisecond) })
 	return &tools.Env{Cwd: repo, Home: home, Environ: []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home,
-		"GIT_CEILING_DIRECTORIES=" + root, // a repository around TMPDIR is not the test's
+		"GIT_CEILING_DIRECTORIES=" + root, // ignores repositories around TMPDIR
 	}, Files: new(tools.Files), Procs: procs}
 }
 
-// newRepository has a commit with two files.
+// newRepository returns a world with one commit of two files.
 func newRepository(t testing.TB) *world {
 	w := newWorld(t)
 	w.git("init", "-q")
@@ -149,8 +149,7 @@ func (w *world) apply(ws Workspace) {
 	require.NoError(w.t, w.ws.Apply(w.t.Context(), w.env, ws, p))
 }
 
-// files is every file below a directory with its mode and content, but for what
-// skip names.
+// files returns the mode and content of every file below a directory, except those named by skip.
 func files(t testing.TB, dir string, skip ...string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)

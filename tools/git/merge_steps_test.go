@@ -18,17 +18,17 @@ import (
 	"troupe/tools"
 )
 
-// mergeKey makes the test binary carry out a merge instead of testing: that of
-// the workspace of this name, up to a step at which it dies.
+// mergeKey makes the test binary merge the workspace of this name, up to a given step, instead of
+// running tests.
 const (
 	mergeKey = "TROUPE_TEST_MERGE"
 )
 
-// errDied stands for the end of a process.
+// errDied simulates the death of the process.
 type errDied struct{ step string }
 
-// dieAt carries out a plan and stops at the numbered step, as if the process had
-// ended: nothing is cleaned up. It says whether that step came at all.
+// dieAt applies a plan and stops at the numbered step without any cleanup, as if the process had
+// died. It reports whether that step was reached.
 func (w *world) dieAt(ws Workspace, p Plan, step int) (died bool, err error) {
 	n := 0
 	w.ws.step = func(name string) {
@@ -43,14 +43,14 @@ func (w *world) dieAt(ws Workspace, p Plan, step int) (died bool, err error) {
 				panic(r)
 			}
 			died = true
-			w.env.Files = new(tools.Files) // its locks ended with the process
+			w.env.Files = new(tools.Files) // a dead process holds no locks
 		}
 	}()
 	return false, w.ws.Apply(w.t.Context(), w.env, ws, p)
 }
 
-// A merge that is cut at any step leaves, after recovery, the tree as it was or
-// as it was to be, and no file of ours.
+// TestMergeIsCutAnywhere checks a merge that is cut at any step. After recovery the tree is as
+// before or fully merged, and no temporary file is left.
 func TestMergeIsCutAnywhere(t *testing.T) {
 	t.Parallel()
 	for _, branch := range []bool{false, true} {
@@ -78,7 +78,7 @@ func TestMergeIsCutAnywhere(t *testing.T) {
 					p = w.plan(ws)
 					continue
 				}
-				// As if nothing had been: the next round begins with the same plan.
+				// The next round starts from the same state with the same plan.
 				require.Equal(t, before, w.tree(), "step %d", step)
 				require.Equal(t, map[string]string{"deep/y": "644 y\n", "z": "644 z\n"}, files(t, filepath.Join(w.env.Home, "far")), "step %d", step)
 				require.Equal(t, beforeGit, w.refs(), "step %d", step)
@@ -90,8 +90,8 @@ func TestMergeIsCutAnywhere(t *testing.T) {
 	}
 }
 
-// editedWorld has a task that changed, added, removed, and put a directory in the
-// place of a file, a file in that of a directory, and in that of a link what it led to.
+// editedWorld returns a task with all kinds of changes: changed, added and removed files, a
+// directory replaced by a file and vice versa, and a link replaced by its target.
 func editedWorld(t testing.TB, branch bool) (*world, Workspace) {
 	w := newRepository(t)
 	w.put("file", "file\n")
@@ -126,13 +126,13 @@ func requireMerged(t testing.TB, w *world) {
 	require.Equal(t, map[string]string{"deep/y": "644 y\n", "z": "644 z\n"}, files(t, filepath.Join(w.env.Home, "far")))
 }
 
-// refs is what the user would notice of his repository.
+// refs returns the visible state of the user's repository: refs, stash, index and HEAD.
 func (w *world) refs() string {
 	return w.git("for-each-ref") + w.git("stash", "list") + w.git("ls-files", "-s") + w.git("symbolic-ref", "HEAD")
 }
 
-// The user edits a file between the cut and the recovery: nothing is touched, and
-// his file is named.
+// TestRecoverKeepsForeignEdits checks a file that the user edits between the cut of a merge and its
+// recovery. The recovery changes nothing and reports the file.
 func TestRecoverKeepsForeignEdits(t *testing.T) {
 	t.Parallel()
 	w, ws := editedWorld(t, false)
@@ -158,7 +158,8 @@ func TestRecoverKeepsForeignEdits(t *testing.T) {
 	require.Equal(t, "his own\n", w.get("a.txt"))
 }
 
-// The user edits a file in the middle of the merge: it is undone, and he keeps it.
+// TestEditInTheMiddle checks that a merge is undone if the user edits a file while it is applied.
+// The user's edit is kept.
 func TestEditInTheMiddle(t *testing.T) {
 	t.Parallel()
 	w, ws := editedWorld(t, false)
@@ -174,7 +175,8 @@ func TestEditInTheMiddle(t *testing.T) {
 	require.Equal(t, before, w.tree())
 }
 
-// An edit after the plan is seen: it is made again, and both are in.
+// TestPlanAgainAfterAnEdit checks that an edit after planning is detected. The merge is planned
+// again and contains both changes.
 func TestPlanAgainAfterAnEdit(t *testing.T) {
 	t.Parallel()
 	w, ws := editedWorld(t, false)
@@ -189,12 +191,12 @@ func TestPlanAgainAfterAnEdit(t *testing.T) {
 	require.Contains(t, w.get("a.txt"), "line 19 by the task\n")
 }
 
-// Random trees, random edits on both sides, a cut at a random step: what the user
-// did is never lost, his repository stays as it is, and a merge is whole or not
-// there.
+// TestMergeLosesNothing checks merges of random trees with random edits on both sides and a cut at
+// a random step. No edit of the user is lost, the repository is unchanged, and a merge is applied
+// completely or not at all.
 func TestMergeLosesNothing(t *testing.T) {
 	t.Parallel()
-	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // each is some thirty processes
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // each check starts about thirty processes
 		require.NoError(t, f.Value.Set("15"))
 		defer f.Value.Set(f.DefValue)
 	}
@@ -254,7 +256,7 @@ func TestMergeLosesNothing(t *testing.T) {
 	})
 }
 
-// snapshotOf is what the workspace began with.
+// snapshotOf returns the files with which the workspace started.
 func (w *world) snapshotOf(ws Workspace) map[string]string {
 	dir := filepath.Join(w.t.TempDir(), "start")
 	require.NoError(w.t, os.MkdirAll(dir, 0o755))
@@ -264,8 +266,9 @@ func (w *world) snapshotOf(ws Workspace) map[string]string {
 	return files(w.t, dir)
 }
 
-// requireThreeWay: where only one side changed a file, that is what is there; what
-// neither changed is as it was. Where both did, git has merged them by lines.
+// requireThreeWay checks a three-way merge. A file that only one side changed has that side's
+// content, and a file that neither changed is unchanged. Files that both changed are merged by
+// lines.
 func requireThreeWay(t testing.TB, base, user, task, now map[string]string) {
 	for _, tree := range []map[string]string{base, user, task, now} {
 		for path := range tree {
@@ -279,7 +282,7 @@ func requireThreeWay(t testing.TB, base, user, task, now map[string]string) {
 	}
 }
 
-// edit is a file's new content; "" removes it.
+// edit is the new content of a file; "" removes the file.
 type edit struct{ path, text string }
 
 var names = []string{"a", "b", "c/d", "c/e", "f/g/h", "ä ö", "-x"}
@@ -294,7 +297,8 @@ func drawTree(t *rapid.T, label string) []edit {
 	return tree
 }
 
-// drawEdits changes a line, replaces, adds, removes or makes a link of some files.
+// drawEdits draws random edits: it changes a line, replaces, adds or removes a file, or makes it a
+// link.
 func drawEdits(t *rapid.T, base []edit, label string) []edit {
 	var edits []edit
 	for _, name := range names {
@@ -341,7 +345,7 @@ func writeTree(t testing.TB, dir string, edits []edit) {
 	}
 }
 
-// rapidTB is a test whose failures are those of one check.
+// rapidTB is a testing.TB whose failures are failures of one rapid check.
 type rapidTB struct {
 	testing.TB
 	rt *rapid.T
@@ -351,16 +355,16 @@ func (t *rapidTB) Helper()                           {}
 func (t *rapidTB) Errorf(format string, args ...any) { t.rt.Errorf(format, args...) }
 func (t *rapidTB) FailNow()                          { t.rt.FailNow() }
 
-// job is what a helper process carries out.
+// job is the input of a helper process.
 type job struct {
 	Cache     string
 	Cwd, Home string
 	Workspace string
 	Plan      Plan
-	Hold      int // the number of the step at which it waits to be killed; -1 is none
+	Hold      int // step at which it waits to be killed; -1 for never
 }
 
-// mergeSteps carries out a merge, and is killed on the way.
+// mergeSteps runs a merge in the helper process. The test kills it on the way.
 func mergeSteps(file string) {
 	var j job
 	data, err := os.ReadFile(file)
@@ -393,8 +397,8 @@ func mergeSteps(file string) {
 
 var mergeKills = flag.Int("merge.kills", 16, "how many merges TestMergeIsKilled kills")
 
-// A process is killed in the middle of a merge, again and again: while it waits at a step, and while
-// it goes on from there.
+// TestMergeIsKilled kills a process repeatedly in the middle of a merge: while it waits at a step
+// and while it continues from there.
 func TestMergeIsKilled(t *testing.T) {
 	t.Parallel()
 	w, ws := editedWorld(t, false)
@@ -431,8 +435,9 @@ func TestMergeIsKilled(t *testing.T) {
 	require.Positive(t, outcomes["merged"], "at the last step")
 }
 
-// runKilled runs a merge in a process of its own, kills it when it comes to the numbered step, and
-// returns how many steps it came to. It is held there until then, or goes on; -1 lets it end.
+// runKilled runs a merge in a process and kills it when it reaches step at. If held, the process
+// waits at that step, otherwise it continues. With -1 it is not killed. The result is the number of
+// steps reached.
 func runKilled(t *testing.T, w *world, ws Workspace, p Plan, at int, held bool) (steps int) {
 	t.Helper()
 	j := job{Cache: w.ws.dir, Cwd: w.env.Cwd, Home: w.env.Home, Workspace: ws.Dir, Plan: p, Hold: -1}
@@ -457,7 +462,7 @@ func runKilled(t *testing.T, w *world, ws Workspace, p Plan, at int, held bool) 
 			}
 			steps++
 		case "ends":
-			_ = cmd.Process.Kill() // by itself it would wait a second more for the race detector
+			_ = cmd.Process.Kill() // it would wait another second for the race detector
 		default:
 			require.Fail(t, line)
 		}

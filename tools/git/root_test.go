@@ -16,7 +16,7 @@ import (
 	"troupe/tools"
 )
 
-// rooted is machines that have the working trees of one remote.
+// rooted is a set of machines with working trees of one remote.
 type rooted struct {
 	t      *testing.T
 	env    *tools.Env
@@ -39,7 +39,7 @@ func newRooted(t *testing.T) *rooted {
 	return r
 }
 
-// takes has a machine have the session, and returns what was lost there.
+// takes checks the tree out on a machine and returns the files whose changes were lost.
 func (r *rooted) takes(machine int, epoch uint64) []string {
 	r.t.Helper()
 	found, err := r.roots[machine].CheckOut(context.Background(), r.env, tree, epoch)
@@ -61,7 +61,7 @@ func (r *rooted) write(machine int, name, text string) {
 	require.NoError(r.t, os.WriteFile(r.path(machine, name), []byte(text), 0o644))
 }
 
-// files are what a working tree has, but for what git has there.
+// files returns the files of a working tree without .git.
 func (r *rooted) files(machine int) map[string]string {
 	files := map[string]string{}
 	top := r.roots[machine].Tree(tree)
@@ -77,7 +77,7 @@ func (r *rooted) files(machine int) map[string]string {
 	return files
 }
 
-// git runs in the working tree, as a tool of the session does.
+// git runs git in the working tree, as a tool of the session does.
 func (r *rooted) git(machine int, args ...string) string {
 	r.t.Helper()
 	out, err := command{env: r.env, dir: r.roots[machine].Tree(tree)}.line(context.Background(), args...)
@@ -85,8 +85,9 @@ func (r *rooted) git(machine int, args ...string) string {
 	return out
 }
 
-// TestRootMoves: what a session has changed, made, removed and committed is on the next machine, and on the first when it
-// comes back; nothing of it is in a branch of the remote.
+// TestRootMoves checks that a session's changed, new, removed and committed files are present on
+// the next machine, and on the first one when the session returns. The branches of the remote do
+// not change.
 func TestRootMoves(t *testing.T) {
 	t.Parallel()
 	r := newRooted(t)
@@ -101,7 +102,7 @@ func TestRootMoves(t *testing.T) {
 	r.write(0, "committed", "two\n")
 	r.write(0, "sub/dir/new", "new\n")
 	r.write(0, "with space\nand line", "x")
-	r.git(0, "rm", "-q", "--cached", "committed") // what is in the index is of no account
+	r.git(0, "rm", "-q", "--cached", "committed") // the index is not saved
 	var first string
 	for name := range begun {
 		first = max(first, name)
@@ -130,15 +131,15 @@ func TestRootMoves(t *testing.T) {
 	assert.Equal(t, branches, r.heads())
 }
 
-// heads are the branches of the remote.
+// heads returns the branches of the remote.
 func (r *rooted) heads() string {
 	out, err := command{env: r.env, dir: r.origin}.line(context.Background(), "for-each-ref", "refs/heads")
 	require.NoError(r.t, err)
 	return out
 }
 
-// TestRootBesideAnother: git does not fetch while the tree of another session is being made, whose HEAD is no commit then: it is
-// done again behind that.
+// TestRootBesideAnother checks that a fetch is repeated if it fails because another session's
+// worktree is being created, whose HEAD is not a commit yet.
 func TestRootBesideAnother(t *testing.T) {
 	r := newRooted(t)
 	bin := t.TempDir()
@@ -161,8 +162,9 @@ exec %[2]s "$@"
 	assert.FileExists(t, r.path(0, ".git"))
 }
 
-// TestRootLost: what was changed behind the last time that it was saved is not part of the session once another machine has
-// had it; the first one keeps it, and names it. Where nobody else has had it, it stays.
+// TestRootLost checks changes after the last save. If another machine has had the session since,
+// they are reported as lost, and the first machine keeps them in a ref below refs/troupe/lost.
+// Otherwise they stay in the tree.
 func TestRootLost(t *testing.T) {
 	t.Parallel()
 	r := newRooted(t)
@@ -184,8 +186,8 @@ func TestRootLost(t *testing.T) {
 	assert.Equal(t, "three", r.git(0, "show", refs+":kept"))
 }
 
-// TestRootBehind: a machine knows behind which place of the session the tree was saved that it finds, also one in which
-// nothing had changed; and that a tree is its own, which nobody else has had.
+// TestRootBehind checks that a machine knows the place in the session at which the tree was last
+// saved, even if nothing had changed. It also knows whether any other machine has had the tree.
 func TestRootBehind(t *testing.T) {
 	t.Parallel()
 	r := newRooted(t)
@@ -219,8 +221,8 @@ func TestRootBehind(t *testing.T) {
 	assert.Equal(t, Found{Put: true, Behind: "two"}, finds(1, 13))
 }
 
-// TestRootFenced: an owner of before does not save over a later one; what it has saved while the later one began
-// is overwritten.
+// TestRootFenced checks that an owner of an older epoch cannot save over a newer one. A save of the
+// old owner during the takeover is overwritten.
 func TestRootFenced(t *testing.T) {
 	t.Parallel()
 	r := newRooted(t)
@@ -237,7 +239,7 @@ func TestRootFenced(t *testing.T) {
 	late := r.roots[0]
 	_, err = late.git(r.env).run(context.Background(), "fetch", "-q", r.origin, "+"+remoteRef(tree)+":"+lastRef(tree))
 	require.NoError(t, err)
-	_, err = r.saves(0, 8) // it goes through: nobody has saved anything since
+	_, err = r.saves(0, 8) // succeeds: no newer save exists
 	require.NoError(t, err)
 	r.write(1, "mine", "again")
 	_, err = r.saves(1, 9)
@@ -250,8 +252,8 @@ func TestRootFenced(t *testing.T) {
 	assert.NotContains(t, r.files(0), "late")
 }
 
-// TestRootBranch: sessions begin with the branch that was named, or that of the remote's HEAD; what is wrong with a remote
-// is said when the session begins.
+// TestRootBranch checks that sessions start with the named branch or the remote's HEAD. Problems
+// with a remote are reported when the session starts.
 func TestRootBranch(t *testing.T) {
 	t.Parallel()
 	r := newRooted(t)
@@ -275,7 +277,8 @@ func TestRootBranch(t *testing.T) {
 	require.ErrorContains(t, err, "no branch")
 }
 
-// TestRootTrustsNoTree: what lies in a working tree does not say what is run, or where to.
+// TestRootTrustsNoTree checks that files in a working tree cannot run commands or redirect git to
+// another repository.
 func TestRootTrustsNoTree(t *testing.T) {
 	t.Parallel()
 	r := newRooted(t)

@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is staged, not staged, untracked and removed is in the workspace; what is
-// ignored is not. The user's repository is untouched, to the byte.
+// TestPrepareTakesWhatIsNotCommitted checks that a workspace contains staged, unstaged and
+// untracked changes and removals, but no ignored files. The user's repository stays identical to
+// the byte.
 func TestPrepareTakesWhatIsNotCommitted(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -34,8 +35,8 @@ func TestPrepareTakesWhatIsNotCommitted(t *testing.T) {
 	require.False(t, strings.HasPrefix(ws.Dir, w.env.Cwd))
 }
 
-// A session in a part of a repository has a workspace of all of it and works in
-// the same part.
+// TestPrepareKeepsTheDirectory checks a session in a subdirectory: its workspace contains the whole
+// repository, and the task works in the same subdirectory.
 func TestPrepareKeepsTheDirectory(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -45,8 +46,8 @@ func TestPrepareKeepsTheDirectory(t *testing.T) {
 	require.Equal(t, "dir", filepath.Base(ws.Path))
 }
 
-// What user and task do in one file on different lines comes together; the
-// user's repository stays as it is.
+// TestApply checks that changes of the user and the task to different lines of one file are merged.
+// The user's repository is unchanged.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
@@ -84,7 +85,7 @@ func TestApply(t *testing.T) {
 	require.NoDirExists(t, ws.Shared)
 }
 
-// A conflict writes nothing.
+// TestConflict checks that a conflict writes nothing.
 func TestConflict(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)
