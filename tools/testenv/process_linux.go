@@ -15,20 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grace is how long a process may take to end after the tests. Those that were sent SIGKILL are gone
-// in a moment; the time is for a machine under load.
+// grace is how long a process may take to end after the tests. Processes that were sent SIGKILL end
+// immediately, so the limit only matters on a busy machine.
 const grace = 5 * time.Second
 
-// supervise runs the tests and returns their exit code and the processes that they left.
+// supervise runs the tests and returns their exit code and the processes that they left running.
 func supervise(binary string, args, env []string) (code int, left []string, err error) {
 	// A process that loses its parent becomes a child of this one, see prctl(2).
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 1, nil, err
 	}
 	unix.Umask(0o022)
-	signals := make(chan os.Signal, 16) // what has a handler here is not ignored in the child
+	signals := make(chan os.Signal, 16) // a signal with a handler here is not ignored in the child
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP)
-	runtime.LockOSThread() // Pdeathsig is about the thread
+	runtime.LockOSThread() // Pdeathsig refers to the thread
 	child, err := os.StartProcess(binary, append([]string{binary}, args...), &os.ProcAttr{
 		Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL},
 	})
@@ -46,8 +46,8 @@ func supervise(binary string, args, env []string) (code int, left []string, err 
 	return code, endAll(ended), nil
 }
 
-// reap waits for every child process. It sends the exit code of one of them, and closes the channel
-// when there is none any more.
+// reap waits for all child processes. It sends the exit code of pid and closes the channel when no
+// child process is left.
 func reap(pid int, ended chan<- int) {
 	for {
 		var status unix.WaitStatus
@@ -65,8 +65,8 @@ func reap(pid int, ended chan<- int) {
 	}
 }
 
-// endAll kills the processes that do not end by themselves, and describes them. gone is closed when
-// there is none.
+// endAll kills the processes that do not end by themselves and describes them. gone is closed when
+// no child process is left.
 func endAll(gone <-chan int) (left []string) {
 	select {
 	case <-gone:
@@ -77,7 +77,7 @@ func endAll(gone <-chan int) (left []string) {
 		left = append(left, describe(pid))
 	}
 	for end := time.Now().Add(grace); time.Now().Before(end); {
-		for _, pid := range children() { // each round those whose parents were killed in the last
+		for _, pid := range children() { // each round finds the children of processes killed before
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 		select {

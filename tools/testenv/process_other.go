@@ -8,8 +8,8 @@ import (
 	"os/exec"
 )
 
-// supervise runs the tests and returns their exit code. Only Linux gives a process its orphaned
-// grandchildren, so here no process that is left is found.
+// supervise runs the tests and returns their exit code. Only Linux reparents orphaned grandchildren
+// to this process, so no remaining processes are found here.
 func supervise(binary string, args, env []string) (code int, left []string, err error) {
 	cmd := exec.Command(binary, args...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr

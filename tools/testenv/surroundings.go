@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// markers are files with a meaning for all directories below: to git, to troupe, to the go command,
-// or to a bundler of scripts.
+// markers are files that affect all directories below them: for git, troupe, the go command, or a
+// bundler of scripts.
 var markers = []string{
 	".git", ".gitignore", ".ignore",
 	".pi", ".agents", ".claude", "AGENTS.md", "CLAUDE.md",
 	"go.mod", "package.json", "tsconfig.json", "node_modules",
 }
 
-// maxParent is how long the path of the parent of all temporary directories may be. The paths of
-// Unix sockets below it are limited to about 100 bytes.
+// maxParent is the maximum length of the path of the parent of all temporary directories. The paths
+// of Unix sockets are limited to about 100 bytes.
 const maxParent = 50
 
 // makeRoot creates the directory that holds HOME and TMPDIR of the tests.
@@ -46,7 +46,7 @@ func makeRoot() (string, error) {
 func homeOf(root string) string { return filepath.Join(root, "home") }
 func tempOf(root string) string { return filepath.Join(root, "tmp") }
 
-// neutral returns why tests must not run below a directory.
+// neutral returns an error that explains why tests must not run below a directory.
 func neutral(dir string) error {
 	if len(dir) > maxParent || strings.ContainsAny(dir, " \t\n\"'\\$") {
 		return fmt.Errorf("%q is too long, or needs quoting", dir)
@@ -89,13 +89,13 @@ func environment(binary, root string, keep []string) []string {
 }
 
 // ofGo reports whether a variable is for the go command or the runtime. Tests run the go command,
-// which has to find the modules and the cache that built the tests.
+// which needs the modules and the cache that built the tests.
 func ofGo(name string) bool {
 	return strings.HasPrefix(name, "GO") && !strings.HasPrefix(name, "GOOGLE") ||
 		strings.HasPrefix(name, "CGO_") || name == "CC" || name == "CXX"
 }
 
-// goDefaults sets what the go command would otherwise derive from HOME.
+// goDefaults sets the variables that the go command would otherwise derive from HOME.
 func goDefaults(vars map[string]string) {
 	vars["GOPATH"] = build.Default.GOPATH
 	if dir, err := os.UserCacheDir(); err == nil {
@@ -106,13 +106,13 @@ func goDefaults(vars map[string]string) {
 	}
 }
 
-// telemetry is where the go command counts its calls, below HOME.
+// telemetry is the directory below HOME in which the go command counts its calls.
 const telemetry = ".config/go"
 
-// maxRemains is how many files are named.
+// maxRemains is the maximum number of files that are reported.
 const maxRemains = 20
 
-// remains lists the files in HOME and TMPDIR of the tests, and directories without any.
+// remains lists the files left in HOME and TMPDIR of the tests, and empty directories.
 func remains(root string) (left []string) {
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -135,7 +135,7 @@ func remains(root string) (left []string) {
 	return left
 }
 
-// removeAll removes a directory, and what is in directories of it that are not writable.
+// removeAll removes a directory tree, even if directories in it are not writable.
 func removeAll(root string) error {
 	if os.RemoveAll(root) == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package testenv runs the tests of a package in surroundings that are the same on every machine,
-// and fails the run if the tests leave a file or a process behind.
+// Package testenv runs the tests of a package in an environment that is the same on every machine.
+// It fails the run if the tests leave a file or a process behind.
 //
 // Every package whose tests write files or start processes calls Isolate first in TestMain:
 //
@@ -16,22 +16,22 @@ import (
 	"os"
 )
 
-// isolatedKey is the variable that tells a test binary that it runs isolated; its value is the
-// path of that binary, because the tests of one package may run those of another.
+// isolatedKey is the variable that marks an isolated test binary. Its value is the path of that
+// binary, because the tests of one package may run those of another.
 const isolatedKey = "TROUPE_TESTENV"
 
-// Isolate starts the test binary a second time, as a child process, and exits with its code; in the
-// child process it returns at once. The child has:
+// Isolate starts the test binary a second time, as a child process, and exits with its code. In the
+// child process it returns immediately. The child has:
 //
 //   - an environment of constants (LC_ALL=C.UTF-8, TZ=UTC), PATH, TROUPE_CI, the variables
-//     of the go command and those named by keep: no proxies, keys, XDG directories or settings of git;
-//   - empty directories of its own as HOME and TMPDIR, with no repository, package or project
+//     of the go command and those named by keep: no proxies, keys, XDG directories or git settings;
+//   - its own empty directories as HOME and TMPDIR, with no repository, package or project
 //     above them;
-//   - umask 022, and no signal ignored.
+//   - umask 022, and no ignored signal.
 //
-// The parent process adopts what the child's processes leave running. After the child it ends these
-// processes and removes the two directories, also when the child was cut off by a timeout. If the
-// child exited with 0 and anything was left, the parent says what, and exits with 1.
+// The parent process adopts processes that the child leaves running. After the child has exited,
+// the parent kills them and removes the two directories, even if the child ran into a timeout. If
+// the child exited with 0 and anything was left, the parent reports it and exits with 1.
 func Isolate(keep ...string) {
 	binary, err := os.Executable()
 	if err == nil && os.Getenv(isolatedKey) == binary {

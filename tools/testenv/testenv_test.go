@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// play is what TestPlay does, in a run of this binary that another test starts.
+// play selects the behaviour of TestPlay in a run of this binary that another test starts.
 var play = flag.String("play", "", "what TestPlay does")
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ var plays = map[string]func(t *testing.T){
 		require.NoError(t, err)
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "forgotten"), 0o500))
 	},
-	"background": func(t *testing.T) { // ends by itself, but is not waited for
+	"background": func(t *testing.T) { // ends by itself, but the test does not wait for it
 		require.NoError(t, exec.Command("sh", "-c", "sleep 0.1 &").Run())
 	},
 	"process": func(t *testing.T) { require.NoError(t, exec.Command("sh", "-c", "setsid sleep 300 &").Run()) },
@@ -89,8 +89,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// start runs a play in a process that knows nothing of ours. script is put before it, in a shell;
-// args go to the test binary.
+// start runs a play in a process that does not see this one's environment. script is shell code to
+// run before it, and args are arguments of the test binary.
 func start(t *testing.T, name, script string, args ...string) (code int, output, temp string) {
 	t.Helper()
 	binary, err := os.Executable()
@@ -107,7 +107,8 @@ func start(t *testing.T, name, script string, args ...string) (code int, output,
 	return cmd.ProcessState.ExitCode(), string(out), temp
 }
 
-// TestIsolate: what tests leave is found, named and removed, and a run that leaves nothing passes.
+// TestIsolate checks that files and processes left by tests are reported and removed, and that a
+// run that leaves nothing passes.
 func TestIsolate(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("processes that are left are found on Linux only")
@@ -157,7 +158,8 @@ func running(t *testing.T, temp string) (found []string) {
 	return found
 }
 
-// TestSurroundings: tests do not see where and by whom they are run.
+// TestSurroundings checks that tests do not depend on the directory, environment and user that run
+// them.
 func TestSurroundings(t *testing.T) {
 	for name, script := range map[string]string{
 		"plain":      "",

@@ -15,8 +15,8 @@ func newVM(t *testing.T, o Options) *VM {
 	return vm
 }
 
-// countingClock returns a clock that goes on by a millisecond each time it is read. A turn of 50 ms
-// is then the work between 50 questions of the engine, on a fast machine and on a busy one.
+// countingClock returns a clock that advances by a millisecond each time it is read. A turn of 50
+// ms then lasts for 50 checks of the engine, independent of the speed of the machine.
 func countingClock() func() time.Duration {
 	var now time.Duration
 	return func() time.Duration {
@@ -25,7 +25,7 @@ func countingClock() func() time.Duration {
 	}
 }
 
-// eval gives what a script evaluates to.
+// eval evaluates a script and returns the result as a Go value.
 func eval(t *testing.T, vm *VM, source string) any {
 	v, err := vm.Eval("test.js", source, false)
 	require.NoError(t, err)
@@ -73,7 +73,8 @@ func TestHostFunctions(t *testing.T) {
 	require.Equal(t, []any{"string", "no arguments", JSON(`{"x":1}`), []byte{9}}, got)
 }
 
-// A panic of Go goes up past the engine, not through it, and the VM works on.
+// TestPanicOfHost checks that a panic of a host function is passed to the Go caller without
+// unwinding the engine, and that the VM can still be used.
 func TestPanicOfHost(t *testing.T) {
 	vm := newVM(t, Options{})
 	f := vm.Func(func([]any) (any, error) { panic("boom") })
@@ -140,14 +141,15 @@ func TestInterruptFromOutside(t *testing.T) {
 	require.ErrorContains(t, err, "interrupted")
 }
 
-// TestClock: without a clock of its own a VM measures turns by the monotonic clock.
+// TestClock checks that a VM without Options.Clock measures turns with the monotonic clock.
 func TestClock(t *testing.T) {
 	vm := newVM(t, Options{Turn: time.Millisecond})
 	_, err := vm.Eval("t.js", `for (;;);`, false)
 	require.ErrorContains(t, err, "interrupted")
 }
 
-// What a host function runs is bounded by the turn that called it.
+// TestTurnsWithinTurns checks that a script called by a host function is bounded by the turn of the
+// outer script.
 func TestTurnsWithinTurns(t *testing.T) {
 	vm := newVM(t, Options{Turn: 50 * time.Millisecond, Clock: countingClock()})
 	f := vm.Func(func([]any) (any, error) {
@@ -161,7 +163,7 @@ func TestTurnsWithinTurns(t *testing.T) {
 	require.ErrorContains(t, err, "interrupted")
 }
 
-// What a host function takes is not the script's time.
+// TestExtend checks that Extend adds the time used by a host function to the turn.
 func TestExtend(t *testing.T) {
 	vm := newVM(t, Options{Turn: 20 * time.Millisecond, Clock: countingClock()})
 	f := vm.Func(func([]any) (any, error) {
@@ -203,8 +205,8 @@ func TestRejections(t *testing.T) {
 	require.Empty(t, vm.Rejections())
 }
 
-// Bytecode of a module keeps top-level await, names and lines; the text of functions
-// only if asked to.
+// TestBytecode checks that the bytecode of a module keeps top-level await, names and line numbers.
+// It keeps the source text of functions only with KeepSource.
 func TestBytecode(t *testing.T) {
 	vm := newVM(t, Options{})
 	source := "const f = await Promise.resolve(function named(a, onUpdate) { throw new Error('x') });\nglobalThis.f = f"
