@@ -1,6 +1,6 @@
 // Package harness runs the troupe binary for the tests below e2e: it builds it
-// once, gives each test a home of its own with a fake model server, and reads what
-// the binary writes.
+// once, gives each test a home of its own with a fake model server, and reads the
+// output of the binary.
 //
 // A test starts from a [Place], and from there a [Daemon] on stdio or a [Server]
 // that clients connect to:

@@ -22,7 +22,7 @@ type Place struct {
 	Home  string       // HOME; the agent directory is .pi/agent below it
 	Work  string       // the working directory
 	Model *ModelServer // serves the models in models.json
-	Env   []string     // what daemons have in their environment besides
+	Env   []string     // additional environment variables of its daemons
 
 	history *history.History // of all its daemons; nil without RecordHistory
 }

@@ -46,7 +46,7 @@ type vendors struct {
 	lifetime int
 	reuses   int
 	asked    map[string]int // by host and path
-	tokens   []string       // what models were asked with
+	tokens   []string       // tokens of all model requests
 	hold     chan bool      // no token is issued until it is closed; nil to issue at once
 	holdAt   string         // suffix of the path that hold blocks, "" for /oauth/token
 
