@@ -368,6 +368,9 @@ func (r *router) adoptSession(c actor.Context, req protocol.Request, cmd protoco
 	if err == nil && cwd == "" {
 		err = protocol.CodeNowhere.Errorf("This node has no root %s", opens.Wants.Root)
 	}
+	if err == nil && r.cfg.Allowed != nil && !r.cfg.Allowed(cwd) {
+		err = errOutside(cmd.Cwd)
+	}
 	if err != nil {
 		r.answer(c, req, nil, err)
 		return

@@ -70,9 +70,13 @@ func (p paths) outside(cmd protocol.Command) *protocol.Error {
 		if filepath.IsLocal(path) && path[0] != '~' || filepath.IsAbs(path) && p.allowed(filepath.Clean(path)) {
 			continue
 		}
-		return protocol.CodeForbidden.Errorf("Clients over the network may name files below the daemon's --root directories only: %s", path)
+		return errOutside(path)
 	}
 	return nil
+}
+
+func errOutside(path string) *protocol.Error {
+	return protocol.CodeForbidden.Errorf("Clients over the network may name files below the daemon's --root directories only: %s", path)
 }
 
 // named are the paths that a command names: where it names none, and acts in a directory, that of

@@ -115,6 +115,7 @@ func (r *router) open(c actor.Context, spec link.OpenSpec, isMain bool) *route {
 // spawn asks for the session of a route.
 func (r *router) spawn(c actor.Context, to *route, spec link.OpenSpec) {
 	r.routes.opening[to.key] = to
+	spec.Allowed = r.cfg.Allowed
 	c.Send(r.server.Sessions, link.SpawnSession{Spec: spec, Client: r.client(c, to), Key: to.key, Rules: r.rules})
 }
 

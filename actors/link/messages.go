@@ -227,6 +227,9 @@ type OpenSpec struct {
 	Retain             bool   // do not end when nobody hears of it any more
 
 	Wants cluster.Wants // of its node, in a cluster
+	// Allowed reports whether its client may name a path, which is how it is held to directories;
+	// nil is every path. It follows symbolic links.
+	Allowed func(path string) bool
 
 	Child *ChildSpec // what it is for as the child of another session; nil for one of a client
 }
@@ -249,7 +252,7 @@ type ChildSpec struct {
 
 // Fresh is the same without what is said of one session: its file, id and name.
 func (s OpenSpec) Fresh() OpenSpec {
-	s.Path, s.Log, s.Name, s.ID, s.Parent, s.Child = "", nil, "", "", "", nil
+	s.Path, s.Log, s.Name, s.ID, s.Parent, s.Child, s.Allowed = "", nil, "", "", "", nil, nil
 	return s
 }
 

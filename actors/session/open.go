@@ -247,9 +247,11 @@ type loader struct {
 	file   logFile
 	ran    bool // the session has had a machine
 	limits bool // a client has limited what it may use up
-	handle string
-	known  bool   // to other nodes, by its handle
-	key    string // of the command that makes another session, see [pendingReply.key]
+	// allowed is the [link.Request.Allowed] of the command that makes another session.
+	allowed func(path string) bool
+	handle  string
+	known   bool   // to other nodes, by its handle
+	key     string // of the command that makes another session, see [pendingReply.key]
 }
 
 func (d *durable) loader() *loader {
@@ -421,7 +423,20 @@ func (l *loader) workspace(log *store.Log) (*workspace, *protocol.Error) {
 			spec.Cwd = op.Cwd
 		}
 	}
+	if keptBy(log).dir() == "" && spec.Child == nil {
+		if err := outsideRoots(spec.Allowed, spec.Cwd); err != nil {
+			return nil, err
+		}
+	}
 	return newWorkspace(l.shared, spec, l.rules, tools.NewProcs(l.shared.Guard))
+}
+
+// outsideRoots refuses a working directory that the client may not name, whoever has written it into the session's log.
+func outsideRoots(allowed func(path string) bool, cwd string) *protocol.Error {
+	if allowed == nil || allowed(cwd) {
+		return nil
+	}
+	return protocol.CodeForbidden.Errorf("The session works in a directory below none of the daemon's --root directories: %s", cwd)
 }
 
 // cwdOf is where a session works on this node, as its log says.

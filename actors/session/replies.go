@@ -26,11 +26,12 @@ type replies struct {
 // pendingReply is one answer that is owed. A map keeps up to 128 bytes in place,
 // which is what this takes.
 type pendingReply struct {
-	id     json.RawMessage
-	name   string
-	tag    string // the sessionId the client wrote, if it wrote one
-	client link.Client
-	credit link.Credit // still to be given back: when the command reaches its handler, for a large answer when that is made
+	id      json.RawMessage
+	name    string
+	tag     string // the sessionId the client wrote, if it wrote one
+	client  link.Client
+	allowed func(path string) bool // see [link.Request.Allowed]
+	credit  link.Credit            // still to be given back: when the command reaches its handler, for a large answer when that is made
 }
 
 // expect notes that a command is to be answered.
@@ -38,7 +39,7 @@ func (r *replies) expect(m link.Request) {
 	if r.pending == nil {
 		r.pending, r.whole = map[uint64]pendingReply{}, map[uint64]link.Request{}
 	}
-	r.pending[m.Seq] = pendingReply{id: m.ID, name: m.Name, tag: m.Tag, client: m.Client, credit: m.Credit}
+	r.pending[m.Seq] = pendingReply{id: m.ID, name: m.Name, tag: m.Tag, client: m.Client, allowed: m.Allowed, credit: m.Credit}
 	if m.Line != nil {
 		r.whole[m.Seq] = m
 	}

@@ -42,7 +42,7 @@ func (s *Session) loadSession(c actor.Context, e core.LoadSession) {
 	more := s.ext.asks.more[e.Seq]
 	delete(s.ext.asks.more, e.Seq)
 	from, ask := s.loader(), s.beforeSwitch(e, more)
-	from.key = s.clients.replies.keyOf(e.Seq)
+	from.key, from.allowed = s.clients.replies.keyOf(e.Seq), s.clients.replies.pending[e.Seq].allowed
 	kernel.Background(c, func() any {
 		says := ask()
 		if says.veto {
@@ -148,6 +148,13 @@ func (l *loader) switchTo(path string) (p loadedSession) {
 	if cwd := cwdOf(p.log); filepath.IsAbs(cwd) && cwd != store.ValidCwd(l.work.cwd) && !l.spec.CwdSet {
 		spec := l.spec
 		spec.Cwd = cwd
+		if keptBy(p.log).dir() == "" {
+			p.err = outsideRoots(l.allowed, cwd)
+		}
+		if p.err != nil {
+			l.discard(p.log)
+			return p
+		}
 		if p.work, p.err = newWorkspace(l.shared, spec, l.rules, l.work.env.Procs); p.err != nil {
 			l.discard(p.log)
 			return p

@@ -66,7 +66,13 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 	if err := checkCwd(cwd); err != nil {
 		return nil, err
 	}
-	files, dirs, problems, err := shared.loadSettings(cwd, rules, spec.Settings, spec.Child)
+	files, dirs, problems, err := shared.loadSettings(spec, rules)
+	if err == nil {
+		err = dirs.CheckPrompts(spec.SystemPrompt, spec.AppendSystemPrompt)
+	}
+	if errors.As(err, new(*config.OutsideError)) {
+		return nil, protocol.CodeForbidden.Errorf("%s", err)
+	}
 	if err != nil {
 		return nil, protocol.CodeInvalidParams.Errorf("%s", err)
 	}
@@ -124,15 +130,16 @@ const justRead = 100 * time.Millisecond
 
 // loadSettings reads what counts for a session of a working directory, but what the start has
 // just read.
-func (h *Shared) loadSettings(cwd string, rules protocol.Rules, own []byte, child *link.ChildSpec) (*config.Settings, config.Dirs, []config.Problem, error) {
-	if r := h.atStart.Swap(nil); r != nil && r.cwd == cwd && r.rules == rules && own == nil && child == nil && time.Since(r.at) < justRead {
+func (h *Shared) loadSettings(spec link.OpenSpec, rules protocol.Rules) (*config.Settings, config.Dirs, []config.Problem, error) {
+	cwd, own, child := spec.Cwd, spec.Settings, spec.Child
+	if r := h.atStart.Swap(nil); r != nil && r.cwd == cwd && r.rules == rules && own == nil && child == nil && spec.Allowed == nil && time.Since(r.at) < justRead {
 		return r.files, r.dirs, r.problems, nil
 	}
 	policy := config.Policy{Consent: h.Consent, Run: h.trusts(cwd), Strict: rules.ContextOnly, Budget: h.Budget}
 	if child != nil {
 		policy.Above = &child.Trust
 	}
-	return config.LoadSettings(config.Dirs{Agent: h.AgentDir, Cwd: cwd, Home: h.Home}, policy, own)
+	return config.LoadSettings(config.Dirs{Agent: h.AgentDir, Cwd: cwd, Home: h.Home, Within: spec.Allowed}, policy, own)
 }
 
 func (h *Shared) sessionDir(cwd string, files *config.Settings) store.DirChoice {
@@ -145,7 +152,7 @@ func (h *Shared) sessionDir(cwd string, files *config.Settings) store.DirChoice 
 // SessionDir is where the sessions of a working directory are, and whether
 // those of others are there as well.
 func SessionDir(h *Shared, rules protocol.Rules, cwd string) (dir string, shared bool) {
-	files, _, _, _ := h.loadSettings(cwd, rules, nil, nil) // problems are named when the session is opened
+	files, _, _, _ := h.loadSettings(link.OpenSpec{Cwd: cwd}, rules) // problems are named when the session is opened
 	return h.sessionDir(cwd, files).Dir()
 }
 
@@ -153,7 +160,7 @@ func SessionDir(h *Shared, rules protocol.Rules, cwd string) (dir string, shared
 // that it does not begin: a setting, or what a model costs. Without a default session
 // it is only settings.
 func CheckLimits(h *Shared, rules protocol.Rules, noDefault bool) error {
-	files, dirs, problems, err := h.loadSettings(h.Default.Cwd, rules, nil, nil)
+	files, dirs, problems, err := h.loadSettings(link.OpenSpec{Cwd: h.Default.Cwd}, rules)
 	if err != nil || noDefault {
 		return err
 	}

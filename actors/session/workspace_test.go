@@ -25,7 +25,7 @@ func TestSettingsOfTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewShared(Config{AgentDir: agent, Env: func(string) string { return "" }, Default: link.OpenSpec{Cwd: cwd}}, zerolog.Nop())
 		read := func() string {
-			files, _, _, err := h.loadSettings(cwd, protocol.Rules{}, nil, nil)
+			files, _, _, err := h.loadSettings(link.OpenSpec{Cwd: cwd}, protocol.Rules{})
 			require.NoError(t, err)
 			return files.SessionDir
 		}
@@ -46,7 +46,7 @@ func TestSettingsOfTheStart(t *testing.T) {
 
 		require.NoError(t, CheckLimits(h, protocol.Rules{}, false))
 		write("/e")
-		files, _, _, err := h.loadSettings(t.TempDir(), protocol.Rules{}, nil, nil)
+		files, _, _, err := h.loadSettings(link.OpenSpec{Cwd: t.TempDir()}, protocol.Rules{})
 		require.NoError(t, err)
 		assert.Equal(t, "/e", files.SessionDir, "of another directory")
 	})

@@ -513,4 +513,6 @@ var mutants = []mutant{
 	{"a child is only reminded", "actors/core/submit.go", "\treturn SubmitTool\n", "\treturn \"\"\n", stories},
 	{"a long update leaves nothing out", "actors/core/task_pisces.go", "over := -maxShown", "over := -1 << 40", []string{"./actors/core", "-run", "TestFitUpdate"}},
 	{"messages have no attribution in s1", "protocol/message.go", "if d != DialectS1 {\n\t\treturn append(dst, raw...)", "if true {\n\t\treturn append(dst, raw...)", lines},
+	{"the header of a session file chooses any directory", "actors/session/open.go", "if allowed == nil || allowed(cwd) {", "if true {", []string{"./e2e/serve", "-run", "TestServeRoots"}},
+	{"a client over the network names skills anywhere", "store/config/settings.go", "if err := d.checkNamed(own); err != nil {", "if err := d.checkNamed(layer{}); err != nil {", configs},
 }

@@ -97,17 +97,38 @@ func TestServeRoots(t *testing.T) {
 	open := client.WaitFor("open")
 	require.True(t, open.Get("success").Bool(), open.Raw)
 	handle := `,"sessionId":"` + open.Get("data.sessionId").Str + `"`
-	for i, command := range []string{
-		`"type":"open_session","cwd":"/etc"`, `"type":"open_session","cwd":"` + filepath.Join(root, "out") + `"`, `"type":"open_session","cwd":"` + p.Work + `"`,
+	inOne := `"type":"open_session","cwd":"` + filepath.Join(root, "one") + `",`
+	// A session that works where its header says, so that another one may say something else.
+	own := filepath.Join(root, "own.jsonl")
+	require.NoError(t, os.WriteFile(own, []byte(`{"type":"session","version":3,"id":"019a0000-1111-7000-8000-000000000000","timestamp":"2026-01-01T00:00:00.000Z","cwd":"`+root+`/one"}`+"\n"), 0o600))
+	client.Send(`{"id":"inside","type":"open_session","permissionMode":"auto","sessionPath":"` + own + `"}`)
+	opened := client.WaitFor("inside")
+	require.True(t, opened.Get("success").Bool(), opened.Raw)
+	inside := `,"sessionId":"` + opened.Get("data.sessionId").Str + `"`
+	// Files of sessions whose headers name directories elsewhere, and none.
+	file, headers := open.Get("data.state.sessionFile").Str, []string{}
+	for i, cwd := range []string{`,"cwd":"/"`, `,"cwd":"` + root + `/out"`, `,"cwd":"` + root + `/one/away/../../.."`, `,"cwd":"` + p.Work + `"`, ``} {
+		name := filepath.Join(filepath.Dir(file), fmt.Sprintf("header%d.jsonl", i))
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		require.NoError(t, os.WriteFile(name, []byte(fmt.Sprintf(`{"type":"session","version":3,"id":"019a%04d-0000-7000-8000-000000000000","timestamp":"2026-01-01T00:00:00.000Z"%s}`+"\n", i, cwd)), 0o600))
+		headers = append(headers, `"type":"open_session","sessionPath":"`+name+`"`, `"type":"attach","sessionPath":"`+name+`"`)
+		if cwd != "" { // else it works where the session does
+			headers = append(headers, `"type":"switch_session","sessionPath":"`+name+`"`+inside)
+		}
+	}
+	for i, command := range append(headers,
+		`"type":"open_session","cwd":"/etc"`, `"type":"open_session","cwd":"`+filepath.Join(root, "out")+`"`, `"type":"open_session","cwd":"`+p.Work+`"`,
 		`"type":"open_session","sessionPath":"/etc/passwd"`, `"type":"attach","sessionPath":"/etc/passwd"`, `"type":"list_directories","path":"/"`,
-		`"type":"list_directories","path":"` + root + `/out"`, `"type":"list_directories"`, `"type":"delete_session","sessionPath":"/etc/passwd"`,
-		`"type":"export_html","outputPath":"/tmp/x.html"` + handle, `"type":"export_html","outputPath":"../x.html"` + handle,
-		`"type":"open_session"`, `"type":"export_html","outputPath":"away/x.html"` + handle, `"type":"switch_session","sessionPath":"away/passwd"` + handle, `"type":"new_session","parentSession":"away/passwd"` + handle,
-		`"type":"switch_session","sessionPath":"/etc/passwd"` + handle, `"type":"list_sessions","sessionDir":"/etc"` + handle,
-		`"type":"list_sessions","sessionDir":"away"` + handle, `"type":"list_sessions","under":"away/x.jsonl"` + handle,
+		`"type":"list_directories","path":"`+root+`/out"`, `"type":"list_directories"`, `"type":"delete_session","sessionPath":"/etc/passwd"`,
+		`"type":"export_html","outputPath":"/tmp/x.html"`+handle, `"type":"export_html","outputPath":"../x.html"`+handle,
+		`"type":"open_session"`, `"type":"export_html","outputPath":"away/x.html"`+handle, `"type":"switch_session","sessionPath":"away/passwd"`+handle, `"type":"new_session","parentSession":"away/passwd"`+handle,
+		`"type":"switch_session","sessionPath":"/etc/passwd"`+handle, `"type":"list_sessions","sessionDir":"/etc"`+handle,
+		`"type":"list_sessions","sessionDir":"away"`+handle, `"type":"list_sessions","under":"away/x.jsonl"`+handle,
 		`"type":"open_session","cwd":"lnk"`, `"type":"open_session","sessionPath":"lnk/passwd"`, `"type":"attach","sessionPath":"lnk/passwd"`,
 		`"type":"list_sessions","sessionDir":"lnk"`, `"type":"delete_session","sessionPath":"lnk/hostname"`,
-	} {
+		inOne+`"settings":{"skills":["../../x"]}`, inOne+`"settings":{"sessionDir":"away"}`, inOne+`"settings":{"shellPath":"/bin/sh"}`,
+		inOne+`"settings":{"task":{"isolation":{"base":"/tmp"}}}`, inOne+`"systemPrompt":"/etc/passwd"`, inOne+`"appendSystemPrompt":"away/passwd"`,
+	) {
 		id := fmt.Sprint("no", i)
 		client.Send(`{"id":"` + id + `",` + command + `}`)
 		v := client.WaitFor(id)
@@ -118,7 +139,6 @@ func TestServeRoots(t *testing.T) {
 	assert.Equal(t, `["one"]`, dirs.Get("data.directories").Raw, dirs.Raw)
 	assert.Equal(t, "null", dirs.Get("data.parent").Raw)
 
-	file := open.Get("data.state.sessionFile").Str
 	p.Model.Enqueue(harness.Text("hi"))
 	client.Send(`{"id":"p","type":"prompt","message":"find me"` + handle + `}`)
 	client.WaitFor("agent_settled")

@@ -35,6 +35,9 @@ type Dirs struct {
 	// Access is what the project may bring; without one it is as little as
 	// there is. See Decide.
 	Access Access
+	// Within reports whether the session's client may name a path. It follows symbolic links;
+	// nil is every path.
+	Within func(path string) bool
 }
 
 func (d Dirs) project() string { return filepath.Join(d.Cwd, ".pi") }

@@ -133,7 +133,7 @@ func (s *extensionScan) pack(p Package, flag bool) {
 		as.Scope = scopeTemporary
 	}
 	for _, where := range p.places[kindExtensions] {
-		s.note(s.in(where), as, where.only)
+		s.note(s.allowed(s.in(where), where.held), as, where.only)
 	}
 }
 
@@ -158,13 +158,18 @@ func (s *extensionScan) named(scope Location) {
 		}
 		for _, n := range old.named {
 			if n.Location == scope && n.Text != "" && !signed(n.Text) {
-				s.note(s.pattern(n), as, filter)
+				s.note(s.allowed(s.pattern(n), scope == Path), as, filter)
 			}
 		}
 		if as.Source = sourceAuto; scope != Path {
 			s.note(old.auto(base), as, filter)
 		}
 	}
+}
+
+// allowed leaves out files that the client has named, if held, and may not name.
+func (s *extensionScan) allowed(files []string, held bool) []string {
+	return slices.DeleteFunc(files, func(file string) bool { return s.refuses(s.Dirs, file, place{held: held}) })
 }
 
 // note takes up files, those that a choice does not want and those that are there

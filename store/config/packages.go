@@ -42,6 +42,7 @@ type Package struct {
 	Root     string
 	Location Location // who names it; Path for the command line and the client
 	flag     bool     // of the command line
+	held     bool     // a path of the client's: only files that it may name count
 	places   map[string][]place
 }
 
@@ -125,7 +126,7 @@ func (s *packageScan) add(ref PackageRef, o origin, flag bool) {
 
 // resolve finds a package's directory and what is in it.
 func (s *packageScan) resolve(n namedPackage) (Package, bool) {
-	p := Package{Source: n.Source, Location: n.Location, flag: n.flag, places: map[string][]place{}}
+	p := Package{Source: n.Source, Location: n.Location, flag: n.flag, held: n.Location == Path && !n.flag && n.kind == fromPath, places: map[string][]place{}}
 	switch {
 	case n.Adjusts: // nobody names what it is about
 		return p, false
@@ -140,7 +141,7 @@ func (s *packageScan) resolve(n namedPackage) (Package, bool) {
 	}
 	p.Root = s.lies(n)[i]
 	if st, err := os.Stat(p.Root); err == nil && !st.IsDir() { // a path may name a single file
-		p.places[kindExtensions] = []place{{path: p.Root, mustBe: true}}
+		p.places[kindExtensions] = []place{{path: p.Root, mustBe: true, held: p.held}}
 		return p, true
 	}
 	s.fill(&p, n)
@@ -194,7 +195,7 @@ func (s *packageScan) fill(p *Package, n namedPackage) {
 			choice.adjust = append(choice.adjust, words[kind])
 		}
 		for i := range p.places[kind] {
-			p.places[kind][i].only = choice
+			p.places[kind][i].only, p.places[kind][i].held = choice, p.held
 		}
 	}
 	bare := len(p.places) == 0 && !exists(filepath.Join(p.Root, kindThemes))

@@ -50,6 +50,9 @@ func LoadTemplates(s Sources) ([]Template, []Problem) {
 	seen := map[string]bool{}
 	for _, where := range places {
 		for _, file := range in.markdownIn(where) {
+			if in.refuses(s.Dirs, file, where) {
+				continue
+			}
 			t, ok := in.template(file, where.location)
 			if ok && !seen[t.Name] && s.takes(file, where) {
 				seen[t.Name] = true

@@ -254,6 +254,9 @@ func LoadSettings(d Dirs, policy Policy, session []byte) (*Settings, Dirs, []Pro
 			return nil, d, nil, errors.New(p.Error())
 		}
 	}
+	if err := d.checkNamed(own); err != nil {
+		return nil, d, nil, err
+	}
 	if wrong := s.apply(own); len(wrong) > 0 {
 		for _, p := range wrong {
 			if !errors.As(p.Err, new(notCounted)) {

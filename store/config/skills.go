@@ -116,6 +116,9 @@ func (s *skillScan) dir(dir string, where place, rules *gitignore.Rules) {
 		return
 	}
 	s.dirs[real] = true
+	if s.refuses(s.sources.Dirs, dir, where) {
+		return
+	}
 	if rel, err := filepath.Rel(where.path, dir); err == nil && strings.Count(rel, string(filepath.Separator)) >= protocol.MaxDepth {
 		s.add(dir, fmt.Errorf("skills are not looked for deeper than %d directories", protocol.MaxDepth))
 		return
@@ -148,7 +151,7 @@ func (s *skillScan) entry(path string, where place, rules *gitignore.Rules, top 
 // file takes up a skill, unless it is there already.
 func (s *skillScan) file(path string, where place) {
 	real, err := filepath.EvalSymlinks(path)
-	if err != nil || s.files[real] || !s.sources.takes(path, where) {
+	if err != nil || s.files[real] || s.refuses(s.sources.Dirs, path, where) || !s.sources.takes(path, where) {
 		return
 	}
 	s.files[real] = true

@@ -27,6 +27,7 @@ type place struct {
 	mustBe   bool     // somebody named it, so that its absence is a problem
 	of       *Package // what it is part of; nil for what is no package
 	only     *choice  // of a package: which files; the settings' filters are not about it
+	held     bool     // the client has named it: only files that it may name count
 }
 
 // named lists the places that settings and command line name, patterns
@@ -68,7 +69,7 @@ func (s Sources) resolve(n Named, p *problems) []place {
 	}
 	path := s.expand(n.Text, n.Base)
 	if !strings.ContainsAny(n.Text, "*?[{") || exists(path) {
-		return []place{{path: path, location: Path, loose: true, mustBe: true}}
+		return []place{{path: path, location: Path, loose: true, mustBe: true, held: n.Location == Path}}
 	}
 	found, err := doublestar.FilepathGlob(path)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s Sources) resolve(n Named, p *problems) []place {
 	}
 	var places []place
 	for _, f := range found {
-		places = append(places, place{path: f, location: Path, loose: true})
+		places = append(places, place{path: f, location: Path, loose: true, held: n.Location == Path})
 	}
 	return places
 }

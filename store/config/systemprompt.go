@@ -61,6 +61,9 @@ func (in *intake) first(d Dirs, name string) string {
 // too strange, to be names at all; that is no problem.
 func (in *intake) textOrFile(d Dirs, value string) string {
 	path := d.expand(value, d.Cwd)
+	if !d.mayName(path) {
+		return value
+	}
 	text, err := in.read(path, Path)
 	if err == nil {
 		return text
