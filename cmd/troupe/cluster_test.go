@@ -226,7 +226,7 @@ func TestStrangers(t *testing.T) {
 
 // TestClusterFileOfTheManual: the file that the manual shows is one; what is no object is none.
 func TestClusterFileOfTheManual(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/cluster.md")
+	manual, err := os.ReadFile("../../docs/cluster/setup.md")
 	require.NoError(t, err)
 	shown := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(manual)
 	require.NotNil(t, shown)

@@ -22,11 +22,13 @@ const root = "../.."
 
 // documents are what people read, by their paths in the repository.
 func documents(t *testing.T) []string {
-	docs, err := filepath.Glob(root + "/docs/*.md")
-	require.NoError(t, err)
-	records, err := filepath.Glob(root + "/docs/decisions/*.md")
-	require.NoError(t, err)
-	return append(append(docs, records...), root+"/README.md")
+	list := []string{root + "/README.md"}
+	for _, pattern := range []string{"/docs/*.md", "/docs/*/*.md"} {
+		docs, err := filepath.Glob(root + pattern)
+		require.NoError(t, err)
+		list = append(list, docs...)
+	}
+	return list
 }
 
 func read(t *testing.T, path string) string {

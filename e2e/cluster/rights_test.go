@@ -28,7 +28,7 @@ import (
 
 // rightsOf are the rights of a node's user of the engine, as the manual has them: what is not there is refused.
 func rightsOf(t *testing.T, node string) string {
-	manual, err := os.ReadFile("../../docs/cluster.md")
+	manual, err := os.ReadFile("../../docs/cluster/setup.md")
 	require.NoError(t, err)
 	_, rights, found := strings.Cut(string(manual), "permissions: {")
 	require.True(t, found)
