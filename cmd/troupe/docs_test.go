@@ -147,6 +147,9 @@ func TestDocsCount(t *testing.T) {
 		names = append(names, "`"+string(d)+"`")
 	}
 	says("docs/architecture.md", "One binary speaks %s.", strings.Join(names, ", "))
+	for _, name := range names {
+		says("docs/pi-compatibility.md", "%s", name)
+	}
 	damages := regexp.MustCompile(`(?m)^\t\t\{"[^"]+", "[SL]\d`).FindAllString(read(t, root+"/e2e/history/history_test.go"), -1)
 	says("docs/reliability.md", "damages a\n   good history in %d ways", len(damages))
 	limits := engine.DefaultLimits()
