@@ -97,7 +97,7 @@ require (
 )
 
 // What the actor library links for metrics that nobody asks it for, and every start would
-// pay: see docs/decisions/no-metrics.md.
+// pay: see docs/decisions/0012-no-metrics.md.
 replace (
 	github.com/prometheus/client_golang => ./actors/kernel/without/client
 	go.opentelemetry.io/otel/exporters/prometheus => ./actors/kernel/without/exporter

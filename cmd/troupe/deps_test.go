@@ -179,10 +179,10 @@ var foreign = []struct {
 // unlinked are libraries that tests compare with and that are not to be in the program, where
 // what they do as it starts would be for everybody who never uses them.
 var unlinked = []struct{ path, why string }{
-	{"github.com/Azure/...", "docs/decisions/azure-chain.md"},
-	{"github.com/AzureAD/...", "docs/decisions/azure-chain.md"},
-	{"github.com/aws/aws-sdk-go-v2/config/...", "docs/decisions/aws-chain.md"},
-	{"github.com/aws/aws-sdk-go-v2/service/...", "docs/decisions/aws-chain.md"},
+	{"github.com/Azure/...", "docs/decisions/0018-azure-chain.md"},
+	{"github.com/AzureAD/...", "docs/decisions/0018-azure-chain.md"},
+	{"github.com/aws/aws-sdk-go-v2/config/...", "docs/decisions/0019-aws-chain.md"},
+	{"github.com/aws/aws-sdk-go-v2/service/...", "docs/decisions/0019-aws-chain.md"},
 	{"troupe/tools/testenv", "tests only"},
 }
 

@@ -123,6 +123,21 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
+// TestDecisions checks that each decision record has a number without gaps, a date and a status, and
+// that the index lists it.
+func TestDecisions(t *testing.T) {
+	records, err := filepath.Glob(root + "/docs/decisions/[0-9]*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, records)
+	index := read(t, root+"/docs/decisions/README.md")
+	for i, record := range records {
+		name, number := filepath.Base(record), fmt.Sprintf("%04d", i+1)
+		require.True(t, strings.HasPrefix(name, number+"-"), "%s: want the number %s", name, number)
+		require.Regexp(t, `\A# `+number+`\. .+\n\nDate: 20\d\d-\d\d-\d\d\. Status: (proposed|accepted|superseded by \[.+\]\(.+\))\.\n`, read(t, record))
+		require.Contains(t, index, "("+name+")")
+	}
+}
+
 // words are numbers as documents write them.
 var words = []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"}
 

@@ -36,7 +36,7 @@ var entraVariables = []string{
 
 // entraCloud has the identities of Microsoft Entra, as Microsoft's own libraries find them: of
 // an application, of a workload, of a machine, and of who has logged in by Azure's command
-// line tools. docs/decisions/azure-chain.md says why it is not their library that looks.
+// line tools. docs/decisions/0018-azure-chain.md says why it is not their library that looks.
 type entraCloud struct {
 	accounts accounts[*entraSigner]
 	client   *http.Client // to login services; nil is the network

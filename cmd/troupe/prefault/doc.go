@@ -4,5 +4,5 @@
 // taken in the order of their paths (https://go.dev/ref/spec#Program_initialization), and
 // almost every other waits for a package behind it, such as unicode/utf8.
 //
-// Why and what it saves: docs/decisions/pages-of-the-start.md.
+// Why and what it saves: docs/decisions/0015-pages-of-the-start.md.
 package prefault

@@ -1,5 +1,5 @@
 // Package prometheus stands in for the exporter of metrics that the actor library
-// would make if it was asked for one. Nobody asks: see docs/decisions/no-metrics.md.
+// would make if it was asked for one. Nobody asks: see docs/decisions/0012-no-metrics.md.
 package prometheus
 
 import (

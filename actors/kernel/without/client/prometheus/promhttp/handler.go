@@ -1,5 +1,5 @@
 // Package promhttp stands in for the page of metrics that the actor library would
-// serve if it was asked to. Nobody asks: see docs/decisions/no-metrics.md.
+// serve if it was asked to. Nobody asks: see docs/decisions/0012-no-metrics.md.
 package promhttp
 
 import "net/http"
