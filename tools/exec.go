@@ -290,7 +290,7 @@ type pump struct {
 }
 
 func newPump(spec *ExecSpec, r *os.File) *pump {
-	return &pump{spec: spec, r: r, done: make(chan struct{}), out: output{dir: spec.Env.TempDir, logs: spec.Env.Procs.outputs()}}
+	return &pump{spec: spec, r: r, done: make(chan struct{}), out: output{dir: spec.Env.TempDir, sandbox: spec.Env.Sandbox, logs: spec.Env.Procs.outputs()}}
 }
 
 const readSize = 64 << 10 // what a pipe holds

@@ -3,7 +3,6 @@ package tools
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -32,8 +31,9 @@ type logFile struct {
 
 var errLogFull = errors.New("the log is full")
 
-// create makes a new file in a directory, "" for the system's.
-func (l *logs) create(dir string) (*logFile, error) {
+// create makes a new file in a directory, "" for the system's. Where commands of the sandbox may write
+// there, it is the directory with which the session was opened.
+func (l *logs) create(dir string, sandbox Sandbox) (*logFile, error) {
 	if dir == "" {
 		dir = os.TempDir()
 	}
@@ -44,7 +44,7 @@ func (l *logs) create(dir string) (*logFile, error) {
 			return nil, errClosing
 		}
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "pi-bash-"+randomHex(8)+".log"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := sandbox.createLog(dir, "pi-bash-"+randomHex(8)+".log")
 	if err != nil {
 		return nil, err
 	}

@@ -16,10 +16,11 @@ const keepBytes = MaxBytes + 64
 // it in a file as soon as it is over the limits, up to [protocol.MaxLog]. Its memory is
 // bounded.
 type output struct {
-	dir     string // for the file
-	logs    *logs  // that the file belongs to
-	tail    []byte // the last bytes; all of them as long as there is no file
-	dropped bool   // tail is not everything
+	dir     string  // for the file
+	sandbox Sandbox // of the command
+	logs    *logs   // that the file belongs to
+	tail    []byte  // the last bytes; all of them as long as there is no file
+	dropped bool    // tail is not everything
 
 	all extent
 
@@ -42,7 +43,7 @@ func (o *output) write(p []byte) {
 
 // spill moves what there is so far to a new file.
 func (o *output) spill() {
-	o.file, o.err = o.logs.create(o.dir)
+	o.file, o.err = o.logs.create(o.dir, o.sandbox)
 	o.toFile(o.tail)
 }
 

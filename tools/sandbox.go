@@ -16,6 +16,10 @@ type Sandbox struct {
 	Files     SandboxFiles
 	NoNetwork bool   // no sockets of any kind, those in the file system included
 	Workspace string // an absolute directory, for SandboxWorkspace
+
+	// places identifies the directories that may be written, see [Sandbox.Open]; "" until then. It is
+	// a string so that sandboxes can be compared.
+	places string
 }
 
 // SandboxFiles is where programs may write.

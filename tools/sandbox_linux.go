@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"unsafe"
 
@@ -136,10 +135,14 @@ func (s Sandbox) bindFiles() error {
 		return err
 	}
 	defer unix.Close(rules)
-	if s.Files == SandboxOff {
+	switch {
+	case s.Files == SandboxOff:
 		err = permit(rules, "/", attr.HandledAccessFS)
-	} else {
-		err = s.permitWriting(rules, attr.HandledAccessFS)
+	default:
+		err = permitDevices(rules, attr.HandledAccessFS)
+	}
+	if err == nil && s.Files == SandboxWorkspace { // a device that a program makes is a way past all files
+		err = s.permitWriting(rules, attr.HandledAccessFS&^(landlock.AccessFSMakeChar|landlock.AccessFSMakeBlock))
 	}
 	if err != nil {
 		return err
@@ -147,21 +150,10 @@ func (s Sandbox) bindFiles() error {
 	return landlock.LandlockRestrictSelf(rules, 0) // this thread, and no other
 }
 
-func (s Sandbox) permitWriting(rules int, rights uint64) error {
+// permitDevices allows writing to devices that programs cannot do without.
+func permitDevices(rules int, rights uint64) error {
 	for _, device := range devices {
 		if err := permit(rules, device, rights&^rightsOnDirs); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	if s.Files == SandboxReadOnly {
-		return nil
-	}
-	rights &^= landlock.AccessFSMakeChar | landlock.AccessFSMakeBlock // a device is a way past all files
-	if err := permit(rules, s.Workspace, rights); err != nil {
-		return err
-	}
-	for _, dir := range append([]string{os.TempDir()}, temporary...) {
-		if err := permit(rules, dir, rights); err != nil && !errors.Is(err, os.ErrNotExist) && filepath.IsAbs(dir) {
 			return err
 		}
 	}
@@ -174,6 +166,11 @@ func permit(rules int, path string, rights uint64) error {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
+	return permitAt(rules, fd, path, rights)
+}
+
+// permitAt is permit for a file that is open.
+func permitAt(rules, fd int, path string, rights uint64) error {
 	if err := landlock.LandlockAddPathBeneathRule(rules, &landlock.PathBeneathAttr{AllowedAccess: rights, ParentFd: fd}, 0); err != nil {
 		return &os.PathError{Op: "permit", Path: path, Err: err}
 	}

@@ -389,3 +389,95 @@ func FuzzSandbox(f *testing.F) {
 		require.Equal(t, before, after, script)
 	})
 }
+
+// TestSandboxKeepsItsDirectories checks that a directory which a command has put in the place of the workspace, or of one for temporary
+// files, may not be written: not by the next command, nor by write and edit, nor for the log of a command.
+func TestSandboxKeepsItsDirectories(t *testing.T) {
+	for name, replace := range map[string]string{
+		"a link":      "cd .. && mv work work2 && ln -s outside work",
+		"a directory": "cd .. && mv work work2 && mv outside work",
+		"root":        "cd .. && mv work work2 && ln -s / work",
+	} {
+		t.Run(name, func(t *testing.T) {
+			env, outside := sandboxed(t, Sandbox{Files: SandboxWorkspace})
+			env.Sandbox = env.Sandbox.Open(Sandbox{})
+			assert.Zero(t, runIn(t, env, "echo ok > before").ExitCode)
+			require.NoError(t, exec.Command("sh", "-c", "cd "+env.Cwd+" && "+replace).Run())
+			_, err := Exec(t.Context(), ExecSpec{Env: env, Command: "echo new > " + env.Cwd + "/file"})
+			require.ErrorIs(t, err, errReplaced)
+			_, err = newWrite().Run(t.Context(), Call{Args: json.RawMessage(`{"path":"fresh","content":"new"}`), Env: env})
+			assert.ErrorIs(t, err, errReplaced)
+			_, err = newEdit().Run(t.Context(), Call{Args: json.RawMessage(`{"path":"file","edits":[{"oldText":"old","newText":"new"}]}`), Env: env})
+			assert.Error(t, err)
+			for _, dir := range []string{outside, env.Cwd} {
+				if content, err := os.ReadFile(filepath.Join(dir, "file")); err == nil {
+					assert.Equal(t, "old", string(content))
+				}
+				assert.NoFileExists(t, filepath.Join(dir, "fresh"))
+			}
+			again := Sandbox{Files: SandboxWorkspace, Workspace: env.Cwd}.Open(env.Sandbox)
+			assert.Equal(t, env.Sandbox, again, "settings that are read again keep the directories")
+		})
+	}
+	env, outside := sandboxed(t, Sandbox{Files: SandboxWorkspace})
+	env.Sandbox = env.Sandbox.Open(Sandbox{})
+	require.NoError(t, os.Remove(os.TempDir()))
+	require.NoError(t, os.Symlink(outside, os.TempDir()))
+	res := runIn(t, env, "echo new > $TMPDIR/file || seq 100000")
+	assert.Contains(t, res.Output.Content, "100000")
+	assert.Empty(t, res.FullOutputPath)
+	names, err := os.ReadDir(outside)
+	require.NoError(t, err)
+	assert.Len(t, names, 1, "no log either")
+	content, err := os.ReadFile(filepath.Join(outside, "file"))
+	require.NoError(t, err)
+	assert.Equal(t, "old", string(content))
+}
+
+// TestSandboxOfGit checks that git works in a linked working tree and in a submodule, whose directories are outside the
+// workspace, and that a file .git gives no access to a repository that does not name the workspace.
+func TestSandboxOfGit(t *testing.T) {
+	env, outside := sandboxed(t, Sandbox{Files: SandboxWorkspace})
+	git := func(dir string, args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always"}, args...)...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: %s", args, out)
+	}
+	main := filepath.Join(outside, "main")
+	git(outside, "init", "-q", "main")
+	git(main, "commit", "-q", "--allow-empty", "-m", "first")
+	git(main, "worktree", "add", "-q", filepath.Join(outside, "tree"))
+	git(main, "submodule", "add", "-q", main, "sub")
+	git(outside, "init", "-q", "--separate-git-dir", filepath.Join(outside, "sep.git"), "sep")
+	git(filepath.Join(outside, "sep"), "config", "core.worktree", filepath.Join(outside, "sep"))
+	env.Environ = append(env.Environ, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+	in := func(dir, command string) ExecResult {
+		env.Cwd, env.Sandbox.Workspace = dir, dir
+		env.Sandbox = env.Sandbox.Open(Sandbox{})
+		return runIn(t, env, command)
+	}
+	for _, dir := range []string{"tree", "main/sub", "sep"} {
+		dir = filepath.Join(outside, dir)
+		res := in(dir, "echo x > a && git add a && git -c user.name=A -c user.email=a@example.org commit -qm second && git status --short")
+		assert.Zero(t, res.ExitCode, "%s: %s", dir, res.Output.Content)
+	}
+	tree := filepath.Join(outside, "tree")
+	for _, command := range []string{"echo x > ../main/.git/hooks/pre-commit", "git config core.fsmonitor /bin/true", "echo x >> ../main/.git/config", "echo x > ../main/.git/HEAD", "echo x > ../main/file"} {
+		assert.NotZero(t, in(tree, command).ExitCode, command)
+	}
+	forged := filepath.Join(outside, "forged")
+	require.NoError(t, os.MkdirAll(filepath.Join(forged, "deep"), 0o700))
+	for _, to := range []string{main + "/.git", main + "/.git/worktrees/tree", main + "/.git/modules/sub", outside} {
+		require.NoError(t, os.WriteFile(filepath.Join(forged, ".git"), []byte("gitdir: "+to+"\n"), 0o600))
+		for _, dir := range []string{forged, filepath.Join(forged, "deep")} {
+			assert.NotZero(t, in(dir, "echo x > "+to+"/x").ExitCode, "%s: %s", dir, to)
+			assert.NotZero(t, in(dir, "echo x > "+main+"/.git/refs/heads/x").ExitCode, "%s: %s", dir, to)
+		}
+	}
+	common := filepath.Join(main, ".git", "worktrees", "tree", "commondir")
+	git(outside, "init", "-q", "--bare", "other.git")
+	require.NoError(t, os.WriteFile(common, []byte(filepath.Join(outside, "other.git")+"\n"), 0o600))
+	assert.NotZero(t, in(tree, "echo x > "+outside+"/other.git/refs/x").ExitCode, "a command may have written commondir")
+}

@@ -2,7 +2,11 @@
 
 package tools
 
-import "errors"
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
 
 // Check says why this machine cannot provide a sandbox; nil if it can.
 func (s Sandbox) Check() error {
@@ -18,4 +22,26 @@ func (s Sandbox) Do(f func() error) error {
 		return err
 	}
 	return f()
+}
+
+// Open returns the sandbox: there is none on this system.
+func (s Sandbox) Open(Sandbox) Sandbox { return s }
+
+// In returns the sandbox for another workspace.
+func (s Sandbox) In(workspace string) Sandbox {
+	s.Workspace = workspace
+	return s
+}
+
+// Same reports whether a path still leads to the directory that the sandbox knows by it.
+func (s Sandbox) Same(string) bool { return true }
+
+// Places returns nothing: there are no identities.
+func (s Sandbox) Places() string { return "" }
+
+// With returns the sandbox.
+func (s Sandbox) With(string) Sandbox { return s }
+
+func (s Sandbox) createLog(dir, name string) (*os.File, error) {
+	return os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }

@@ -227,6 +227,9 @@ type OpenSpec struct {
 	Retain             bool   // do not end when nobody hears of it any more
 
 	Wants cluster.Wants // of its node, in a cluster
+	// Places are the identities of directories that commands of its sandbox may write, as another
+	// session has opened them; "" to look for them by their names.
+	Places string
 	// Allowed reports whether its client may name a path, which is how it is held to directories;
 	// nil is every path. It follows symbolic links.
 	Allowed func(path string) bool

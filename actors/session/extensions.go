@@ -137,6 +137,7 @@ func (s *Session) extensionSpec(reason, left string) words.Spec {
 		Cwd: s.work.cwd, SessionFile: s.file.path, Reason: reason, Previous: left, Flags: s.shared.ExtensionOptions, Snapshot: s.snapshot(true),
 		Argv: s.shared.Argv, AgentDir: s.shared.AgentDir, Mode: s.shared.Mode,
 		Sandbox: string(s.work.env.Sandbox.Files), NoNetwork: s.work.env.Sandbox.NoNetwork,
+		Places: s.work.env.Sandbox.Places(),
 	}
 	for _, x := range s.work.extensions {
 		spec.Entries = append(spec.Entries, ExtensionEntry(x))

@@ -32,6 +32,29 @@ type workspaces struct {
 	none  chan struct{} // closed when there is none left, if somebody waits for that
 	list  map[string]*git.Workspaces
 	swept map[string]bool // by the directory that a session works in
+	// places are [tools.Sandbox.Places] by the path of a workspace, of those that sandboxed commands may write.
+	places map[string]string
+}
+
+func (w *workspaces) open(dir, places string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if places != "" {
+		w.places[dir] = places
+	}
+}
+
+// placesOf returns those of a workspace, "" if it is in no sandbox.
+func (w *workspaces) placesOf(dir string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.places[dir]
+}
+
+func (w *workspaces) forget(dir string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.places, dir)
 }
 
 // first says whether nobody has asked for a directory before.
@@ -80,7 +103,7 @@ func (w *workspaces) settle(within time.Duration) bool {
 }
 
 func newWorkspaces() *workspaces {
-	return &workspaces{checks: make(chan struct{}, max(2, runtime.NumCPU())), list: make(map[string]*git.Workspaces), swept: make(map[string]bool)}
+	return &workspaces{checks: make(chan struct{}, max(2, runtime.NumCPU())), list: make(map[string]*git.Workspaces), swept: make(map[string]bool), places: make(map[string]string)}
 }
 
 func (w *workspaces) in(dir string) *git.Workspaces {
@@ -110,7 +133,7 @@ type isolation struct {
 	env      *tools.Env
 	session  string
 	files    string // directory of what is kept of children
-	first    func(dir string) bool
+	shared   *workspaces
 	slots    chan struct{} // of checks that may run at once in the process
 	settings settingsOfIsolation
 }
@@ -129,7 +152,7 @@ func (s *Session) isolation() isolation {
 	f := &s.work.files.Task
 	iso := isolation{
 		all: s.shared.isolated.in(cmp.Or(f.Isolation.Base, git.DefaultDir(s.shared.Env))), env: s.bashEnv(), session: s.file.id,
-		files: strings.TrimSuffix(s.file.path, ".jsonl"), first: s.shared.isolated.first, slots: s.shared.isolated.checks,
+		files: strings.TrimSuffix(s.file.path, ".jsonl"), shared: s.shared.isolated, slots: s.shared.isolated.checks,
 		settings: settingsOfIsolation{
 			branch: f.Isolation.Merge == "branch", surface: !f.Isolation.Apply, carry: f.Isolation.Carry, carryBy: f.Isolation.CarryBy,
 			untracked: f.Isolation.MaxBytes, keep: time.Duration(f.Isolation.KeepDays) * 24 * time.Hour, lines: int(f.Verification.ContextLines),
@@ -140,6 +163,9 @@ func (s *Session) isolation() isolation {
 	}
 	if s.file.path == "" {
 		iso.files = filepath.Join(os.TempDir(), "troupe-"+s.file.id)
+		if s.work.env.Sandbox.Files != tools.SandboxOff { // where a command may put a link in its place
+			iso.files = filepath.Join(s.shared.AgentDir, "troupe", "tasks", s.file.id)
+		}
 	}
 	return iso
 }
@@ -188,7 +214,7 @@ func (iso isolation) work(e core.Effect) (what string, j job, do func(context.Co
 
 func (iso isolation) prepare(ctx context.Context, e core.PrepareWorkspace) core.WorkspaceReady {
 	in := core.WorkspaceReady{Attempt: e.Attempt, ID: e.ID}
-	if iso.first(iso.env.Cwd) {
+	if iso.shared.first(iso.env.Cwd) {
 		_, _ = iso.all.Sweep(ctx, iso.env, iso.settings.keep) // what it cannot remove, a later one does
 	}
 	ws, err := iso.all.Prepare(ctx, iso.env, git.Spec{
@@ -204,6 +230,7 @@ func (iso isolation) prepare(ctx context.Context, e core.PrepareWorkspace) core.
 		in.Err = ctx.Err().Error()
 		return in
 	}
+	iso.open(ws.Path)
 	in.Dir, in.Path, in.Notes = ws.Dir, ws.Path, ws.Notes
 	return in
 }
@@ -215,6 +242,9 @@ func (iso isolation) capture(ctx context.Context, e core.CaptureWork) core.WorkC
 		return in
 	}
 	ws, err := iso.all.Open(e.Dir)
+	if err == nil && !iso.sandbox(ws.Path).Same(ws.Path) {
+		err = fmt.Errorf("another directory is in the place of its workspace: %s", ws.Path)
+	}
 	if err != nil {
 		return fail(err)
 	}
@@ -290,11 +320,20 @@ func (iso isolation) untouched(ctx context.Context, e core.RunCheck) *int {
 	return &r.ExitCode
 }
 
+// sandbox is that of commands in a workspace, which they may write.
+func (iso isolation) sandbox(dir string) tools.Sandbox {
+	s := iso.env.Sandbox
+	return s.With(cmp.Or(iso.shared.placesOf(dir), s.Places())).In(dir)
+}
+
+// open notes which directory a workspace is, before anything runs that may put another one in its place.
+func (iso isolation) open(dir string) { iso.shared.open(dir, iso.env.Sandbox.In(dir).Places()) }
+
 // checkSpec has a command run in a workspace, which is what the sandbox of the session
 // lets it write, as it does for the child.
 func (iso isolation) checkSpec(e core.RunCheck, ws git.Workspace, log string) tools.CheckSpec {
 	env := *iso.env
-	env.Sandbox.Workspace = ws.Path
+	env.Sandbox = iso.sandbox(ws.Path)
 	return tools.CheckSpec{
 		Env: &env, Dir: ws.Path, Command: e.Command.Command, Timeout: time.Duration(e.Command.TimeoutMs) * time.Millisecond,
 		Vars: []string{"TROUPE_TASK_ID=" + e.ID, fmt.Sprintf("TROUPE_TASK_ATTEMPT=%d", e.Try), "TROUPE_TASK_BASE=" + ws.Baseline},
@@ -399,6 +438,7 @@ func (iso isolation) leave(e core.LeaveWorkspace) {
 		_ = iso.all.Keep(ws)
 		return
 	}
+	iso.shared.forget(ws.Path)
 	_ = iso.all.Remove(context.Background(), ws)
 }
 

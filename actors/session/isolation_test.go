@@ -38,7 +38,7 @@ func TestNoBranchIsCheckedOut(t *testing.T) {
 	t.Cleanup(all.Close)
 	iso := isolation{
 		all: all, env: &tools.Env{Cwd: repo, Home: root, Environ: vars, Files: new(tools.Files), Procs: procs},
-		session: "s", files: filepath.Join(root, "session"), first: func(string) bool { return false }, settings: settingsOfIsolation{branch: true},
+		session: "s", files: filepath.Join(root, "session"), shared: newWorkspaces(), settings: settingsOfIsolation{branch: true},
 	}
 	ready := iso.prepare(t.Context(), core.PrepareWorkspace{Call: "c", ID: "A"})
 	require.Empty(t, ready.Err)

@@ -41,7 +41,7 @@ type reconfigured struct {
 // reconfigure reads settings and resources again, off the actor's goroutine.
 func (s *Session) reconfigure(c actor.Context, seq uint64) {
 	shared, spec, rules, procs := s.shared, s.spec, s.rules, s.work.env.Procs
-	spec.Cwd = s.work.cwd
+	spec.Cwd, spec.Places = s.work.cwd, s.work.env.Sandbox.Places()
 	s.ext.load.again = true // what comes now waits for those that are loaded next: the present ones must not see half of it
 	kernel.Background(c, func() any {
 		shared.complaints.forget() // what is still broken is named again

@@ -31,5 +31,5 @@ func (h *Shared) sandbox(spec link.OpenSpec, asked policy.Sandbox, cwd string) (
 	if err := s.Check(); err != nil {
 		return s, protocol.CodeUnsupported.Errorf("Session needs a sandbox: %s", err)
 	}
-	return s, nil
+	return s.Open(tools.Sandbox{}.With(spec.Places)), nil
 }

@@ -147,7 +147,7 @@ func (l *loader) switchTo(path string) (p loadedSession) {
 	}
 	if cwd := cwdOf(p.log); filepath.IsAbs(cwd) && cwd != store.ValidCwd(l.work.cwd) && !l.spec.CwdSet {
 		spec := l.spec
-		spec.Cwd = cwd
+		spec.Cwd, spec.Places = cwd, l.work.env.Sandbox.Places()
 		if keptBy(p.log).dir() == "" {
 			p.err = outsideRoots(l.allowed, cwd)
 		}

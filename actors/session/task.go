@@ -94,6 +94,7 @@ func (s *Session) startChild(c actor.Context, e core.StartChild) {
 func (s *Session) childSpec(child core.ChildSpec) (link.OpenSpec, string) {
 	spec := s.spec.Fresh()
 	spec.Cwd, spec.CwdSet, spec.Retain = cmp.Or(child.Workspace, s.work.cwd), true, false
+	spec.Places = cmp.Or(s.shared.isolated.placesOf(child.Workspace), s.work.env.Sandbox.Places())
 	spec.Tools, spec.FreeTools, spec.WithoutTools = child.Entry.Tools, false, nil
 	spec.SystemPrompt, spec.PermissionMode = "", string(child.Mode)
 	spec.AppendSystemPrompt = childPreamble + "\n\n" + child.Agent.Prompt

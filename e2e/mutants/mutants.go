@@ -515,4 +515,6 @@ var mutants = []mutant{
 	{"messages have no attribution in s1", "protocol/message.go", "if d != DialectS1 {\n\t\treturn append(dst, raw...)", "if true {\n\t\treturn append(dst, raw...)", lines},
 	{"the header of a session file chooses any directory", "actors/session/open.go", "if allowed == nil || allowed(cwd) {", "if true {", []string{"./e2e/serve", "-run", "TestServeRoots"}},
 	{"a client over the network names skills anywhere", "store/config/settings.go", "if err := d.checkNamed(own); err != nil {", "if err := d.checkNamed(layer{}); err != nil {", configs},
+	{"a sandbox follows a name to another directory", "tools/places_linux.go", "if now.Dev != p.Dev || now.Ino != p.Ino {", "if false {", []string{"./tools", "-run", "TestSandboxKeepsItsDirectories"}},
+	{"a forged .git file opens a repository", "tools/places_linux.go", "if !sameFile(back, file) || ", "if ", []string{"./tools", "-run", "TestSandboxOfGit"}},
 }

@@ -50,6 +50,7 @@ type Spec struct {
 	Mode        string            `json:"mode,omitempty"`    // of the program, as ctx.mode has it; "" is rpc, the one in which somebody can be asked
 	Sandbox     string            `json:"sandbox,omitempty"` // workspace or readonly: where extensions and what they start may write; "" is everywhere
 	NoNetwork   bool              `json:"noNetwork,omitempty"`
+	Places      string            `json:"places,omitempty"` // the identities of the directories that the sandbox lets them write
 }
 
 // VM is the extensions of one session. Say does not block, and the order of words is kept.

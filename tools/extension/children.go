@@ -68,6 +68,7 @@ func sandboxOf(spec words.Spec) tools.Sandbox {
 	s := tools.Sandbox{Files: tools.SandboxFiles(spec.Sandbox), NoNetwork: spec.NoNetwork}
 	if s.Files == tools.SandboxWorkspace {
 		s.Workspace = spec.Cwd
+		s = s.With(spec.Places)
 	}
 	return s
 }
