@@ -335,7 +335,7 @@ func vandalised(t testing.TB, files SandboxFiles, scripts ...string) (before, af
 	return before, inventory()
 }
 
-var sandboxCommands = flag.Int("sandbox.commands", 120, "how many of the commands of the permission rules TestSandboxOfCommands runs")
+var sandboxCommands = flag.Int("sandbox.commands", 80, "how many of the commands of the permission rules TestSandboxOfCommands runs")
 
 // TestSandboxOfCommands: whatever a command is, and whatever its programs do, nothing changes
 // outside of the sandbox: the commands that permission rules are tried on, allowed or not.

@@ -26,7 +26,7 @@ import (
 
 var (
 	killSeed   = flag.Uint64("kill.seed", 0, "run this kill cycle only")
-	killCycles = flag.Int("kill.cycles", number("TROUPE_KILL_CYCLES", 16), "how many kill cycles to run")
+	killCycles = flag.Int("kill.cycles", number("TROUPE_KILL_CYCLES", 10), "how many kill cycles to run")
 	killFirst  = flag.Uint64("kill.first", 1, "the seed of the first")
 )
 

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	taskKills     = flag.Int("kill.tasks", number("TROUPE_KILL_TASKS", 12), "how many daemons to kill that have isolated tasks under way")
+	taskKills     = flag.Int("kill.tasks", number("TROUPE_KILL_TASKS", 6), "how many daemons to kill that have isolated tasks under way")
 	taskKillFirst = flag.Uint64("kill.tasks.first", 1, "the seed of the first")
 )
 

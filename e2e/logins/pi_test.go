@@ -18,7 +18,7 @@ import (
 )
 
 // loginRounds is the number of prompts of each of the two daemons with expired logins.
-var loginRounds = flag.Int("logins.rounds", 25, "prompts of each daemon that renews logins beside a pi, in one auth.json")
+var loginRounds = flag.Int("logins.rounds", 10, "prompts of each daemon that renews logins beside a pi, in one auth.json")
 
 // newestPi returns a script that runs the newest installed pi. The Node of the older one cannot use
 // a proxy.
