@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"troupe/protocol"
+	"troupe/tools/realpath"
 )
 
 // Files lets one writer at a time at each file, so that edits of one file by
@@ -71,27 +72,11 @@ func (f *Files) unref(key string, l *fileLock) {
 	}
 }
 
-// RealPath resolves the symlinks of path as far as it exists. The file that a
-// dangling link would create counts as the one it names.
+// RealPath resolves the symbolic links of an absolute path as the kernel does. The file
+// that a dangling link would create counts as the one it names. See [realpath.Resolve].
 func RealPath(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	for range 40 { // as many as the kernel follows
-		target, err := os.Readlink(path)
-		if err != nil {
-			break
-		}
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(path), target)
-		}
-		path = target
-	}
-	parent := filepath.Dir(path)
-	if parent == path {
-		return path
-	}
-	return filepath.Join(RealPath(parent), filepath.Base(path))
+	real, _ := realpath.Resolve(path)
+	return real
 }
 
 var errNotRegular = errors.New("not a regular file")

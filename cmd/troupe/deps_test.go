@@ -66,6 +66,8 @@ var rules = []rule{
 		"looking through directories knows nothing of calls, processes or models"},
 	{"troupe/tools/policy", nil, []string{"os", "os/exec", "net/...", "io"},
 		"permission rules are a pure function of a call and what is configured"},
+	{"troupe/tools/realpath", nil, []string{"os/exec", "net/...", "github.com/..."},
+		"where a path leads is the same for rules and for tools"},
 	{"troupe/tools/git", []string{"troupe/tools"}, []string{"os/exec", "net/...", "github.com/..."},
 		"git is a binary that tools start; workspaces know nothing of tasks"},
 	{"troupe/tools/testenv", nil, []string{"net/...", "testing"},
@@ -103,7 +105,7 @@ var rules = []rule{
 		[]string{"os", "os/exec", "net/http"},
 		"a session's extensions are spoken to here, whatever engine runs them; they may be providers"},
 	{"troupe/actors/session", []string{"troupe/protocol", "troupe/protocol/bounded", "troupe/protocol/extension", "troupe/actors/cluster", "troupe/actors/core", "troupe/actors/extension", "troupe/actors/failpoint", "troupe/actors/kernel", "troupe/actors/link",
-		"troupe/actors/toolbox", "troupe/actors/worker", "troupe/providers", "troupe/tools", "troupe/tools/git", "troupe/tools/policy", "troupe/store", "troupe/store/..."},
+		"troupe/actors/toolbox", "troupe/actors/worker", "troupe/providers", "troupe/tools", "troupe/tools/git", "troupe/tools/policy", "troupe/tools/realpath", "troupe/store", "troupe/store/..."},
 		[]string{"os/exec", "net/http"},
 		"a session sees no connection, only the way to its clients"},
 	{"troupe/actors/logins", []string{"troupe/protocol", "troupe/actors/kernel", "troupe/actors/link", "troupe/providers"},
@@ -190,6 +192,7 @@ var unlinked = []struct{ path, why string }{
 var inTests = map[string][]string{
 	"troupe/actors/core":             {"troupe/protocol/pi"}, // its stories have commands as clients write them
 	"troupe/actors/conn":             {"troupe/protocol/pi"},
+	"troupe/tools/policy":            {"troupe/tools/realpath"},                  // its rules are held against links on a disk
 	"troupe/store/export":            {"troupe/e2e/browser"},                     // its pages are looked at in one
 	"troupe/tools/extension/prelude": {"troupe/tools", "troupe/tools/extension"}, // its modules are tried in the engine
 	"troupe/tools/extension":         {"troupe/actors/kernel"},                   // its process hears in turns
