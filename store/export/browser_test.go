@@ -234,6 +234,7 @@ func testOddFiles(t *testing.T, b *browser.Browser) {
 		"times":          {[]string{`{"type":"message","id":"1","parentId":null,"timestamp":"yesterday","message":{"role":"user","content":"late","timestamp":1e300}}`}, "late"},
 		"terminal codes": {[]string{`{"type":"message","id":"1","parentId":null,"message":{"role":"bashExecution","command":"ls","output":"\u001b[31mred\u001b[0m\u001b]0;title\u0007 done","exitCode":0}}`}, "red done"},
 		"unseen":         {[]string{call("bash", `{"command":"git push # \u202eohce\u200b \u0007👩‍💻"}`)}, "git push # ‹U+202E›ohce‹U+200B› ‹U+0007›👩‍💻"},
+		"unseen space":   {[]string{call("bash", `{"command":"rm a\u2800b\u00a0c\u2003d\u3000e\ufe00"}`)}, "rm a‹U+2800›b‹U+00A0›c‹U+2003›d‹U+3000›e‹U+FE00›"},
 		"unseen line":    {[]string{call("bash", `{"command":"rm x #\recho y"}`)}, "rm x #‹U+000D›echo y"},
 		"unseen change":  {[]string{call("edit", `{"path":"a","oldText":"same\r\n","newText":"sa\u200bme\r\n"}`)}, "+sa‹U+200B›me\r\n"},
 		"unseen name":    {[]string{call("write", `{"path":"a\u202etxt","content":"x"}`)}, "a‹U+202E›txt"},

@@ -70,7 +70,7 @@ function plain(text) {
 
 // unseen are the characters that show nothing or turn round what stands beside them: with them
 // a text reads otherwise than it runs. What joins an emoji, and the end of a DOS line, are none.
-const unseen = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]|\r(?!\n)|(?<![\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f])\u200d/gu;
+const unseen = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u1680\u180b-\u180f\u2000-\u200b\u200c\u200e\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|(?<![\p{Extended_Pictographic}#*0-9])[\ufe0e\ufe0f]|\r(?!\n)|(?<![\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f])\u200d/gu;
 
 // spelt is a text with its unseen characters by their numbers, for all that somebody decides about.
 function spelt(text) {
