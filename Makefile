@@ -107,6 +107,8 @@ long: chaos-long cluster-long ## hours: everything that counts in thousands (see
 	$(LONG) ./actors/scenario/supervision -run '^TestOutcomeOfCrashes$$' -outcome.all
 	$(LONG) ./tools -run '^(TestSandboxOfCommands|TestExecCancelNeverRunsTheRest|TestHugeFilesNeedLittleMemory)$$' -sandbox.commands=1000 -tools.aborts=2000 -tools.huge=8192
 	$(LONG) ./providers/cloud -cloud.worlds=1000
+	$(LONG) ./tools/policy -run '^TestAllowedCommandsChangeNothing$$' -policy.jailed=5000
+	$(LONG) ./tools/realpath -run '^TestResolveAgreesWithTheKernel$$' -realpath.trees=2000
 	$(LONG) ./tools/git -run '^TestMergeIsKilled$$' -merge.kills=1000
 	$(LONG) ./e2e/chaos -run '^TestKillTasks$$' -kill.tasks=400
 	TROUPE_SOAK_SESSIONS=500 $(LONG) ./e2e/chaos -run '^TestSoak$$'

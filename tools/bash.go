@@ -51,7 +51,7 @@ func (t bash) Run(ctx context.Context, call Call) (protocol.ToolResult, error) {
 	if args.Unsandboxed && call.Env.Sandbox.On() {
 		return protocol.ToolResult{}, errBound
 	}
-	spec := ExecSpec{Env: call.Env, Command: args.Command}
+	spec := ExecSpec{Env: call.Env.judged(args.Command), Command: args.Command}
 	if args.Timeout != nil {
 		if spec.Timeout, err = seconds(*args.Timeout); err != nil {
 			return protocol.ToolResult{}, err

@@ -51,6 +51,7 @@ type Env struct {
 	Grace       time.Duration // from SIGTERM to SIGKILL; 0 is 2 s
 	Interrupt   *Interrupt    // of one call; nil leaves it to the context
 	Sandbox     Sandbox       // of what a call starts, and of what it writes itself
+	Judged      bool          // permission rules have a say in the calls
 
 	after func(time.Duration) <-chan time.Time // in tests, instead of time.After
 }

@@ -107,6 +107,7 @@ func (s *Session) startJob(c actor.Context, e core.StartTool, run toolbox.Job) {
 func (s *Session) toolEnv() *tools.Env {
 	env := s.bashEnv()
 	m := s.m.Model()
+	env.Judged = s.judged() && !s.work.permissions.Bare()
 	env.SeesImages = m != nil && m.Accepts("image")
 	env.Environ = append(env.Environ,
 		"AI_AGENT=troupe", "PI_CODING_AGENT=true", "PI_SESSION_ID="+s.file.id, "PI_SESSION_FILE="+s.file.path,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -15,14 +16,16 @@ import (
 	"troupe/store/config"
 	"troupe/tools"
 	"troupe/tools/policy"
+	"troupe/tools/realpath"
 )
 
 // readPermissions reads what the user's and the project's permissions.json say of a
 // session. For a child the project's is also that of the sessions above it: its own
 // directory may be a copy, without what git ignores.
-func (h *Shared) readPermissions(dirs config.Dirs, child *link.ChildSpec) *policy.Set {
+func (h *Shared) readPermissions(dirs config.Dirs, child *link.ChildSpec, programs func() []string) *policy.Set {
 	place := policy.Place{
-		Cwd: dirs.Cwd, Home: dirs.Home, Own: []string{dirs.Agent}, Tools: append(h.Tools.Names(), core.TodoTool), Real: tools.RealPath,
+		Cwd: dirs.Cwd, Home: dirs.Home, Own: []string{dirs.Agent}, Tools: append(h.Tools.Names(), core.TodoTool),
+		Programs: sync.OnceValue(programs), Real: realpath.Resolve, Exists: realpath.Exists,
 	}
 	var files []policy.File
 	list := config.PermissionFiles(dirs)
@@ -42,6 +45,12 @@ func (h *Shared) readPermissions(dirs config.Dirs, child *link.ChildSpec) *polic
 		h.complaints.about(errors.New(text))
 	}
 	return set
+}
+
+// judged says whether permission rules have a say in the calls of the model.
+func (s *Session) judged() bool {
+	set := s.work.permissions
+	return set.Active() || set.Mode(policy.Mode(s.m.PermissionMode)) != policy.Auto
 }
 
 // judge has the permission rules judge a call, off the actor's goroutine: they look at

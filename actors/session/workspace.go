@@ -78,7 +78,9 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 	}
 	shared.complaints.all(problems)
 	w := &workspace{cwd: cwd, files: files, dirs: dirs}
-	w.permissions = shared.readPermissions(dirs, spec.Child)
+	packages, found := shared.findExtensions(dirs, files)
+	w.extensions = found
+	w.permissions = shared.readPermissions(dirs, spec.Child, func() []string { return config.Programs(dirs, files, packages, found) })
 	sandbox, refused := shared.sandbox(spec, w.permissions.Sandbox(), cwd)
 	if refused != nil {
 		return nil, refused
@@ -86,8 +88,6 @@ func newWorkspace(shared *Shared, spec link.OpenSpec, rules protocol.Rules, proc
 	w.loadAgents(shared)
 	w.tools = w.ownBox(shared, spec, rules, sandbox.On())
 	w.logs = newLogDir(shared, shared.sessionDir(cwd, files), dirs.Access == config.Everything, spec.Memory)
-	packages, found := shared.findExtensions(dirs, files)
-	w.extensions = found
 	if err := w.configure(shared, spec, rules); err != nil {
 		return nil, err
 	}

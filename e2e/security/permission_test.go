@@ -204,3 +204,27 @@ func TestProjectRulesOfTasks(t *testing.T) {
 	}
 	require.Zero(t, d.Close())
 }
+
+// TestPermissionOfPrograms checks that mode edits denies editing what runs later: extensions with
+// their imports, the shell, and directories that git takes for repositories.
+func TestPermissionOfPrograms(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	p.WriteFile("ext.js", `const util = require("./util"); module.exports = (pi) => {};`)
+	p.WriteFile("util.js", "")
+	p.WriteFile("docs/x/HEAD", "ref: refs/heads/main\n")
+	p.WriteFile("docs/x/objects/a", "")
+	p.WriteFile("docs/x/refs/a", "")
+	p.WriteFile(filepath.Join(p.AgentDir(), "settings.json"), `{"extensions": ["`+filepath.Join(p.Work, "later.ts")+`"], "shellPath": "/bin/bash"}`)
+	d := p.Start("-e", "./ext.js", "--permission-mode", "edits")
+	write := func(path string) string {
+		t.Helper()
+		p.Model.Enqueue(harness.ToolCall("c", "write", `{"path":"`+path+`","content":"x"}`), harness.Text("over"))
+		return harness.ResultTexts(d.Prompt("go"), "tool_execution_end")
+	}
+	for _, path := range []string{"ext.js", "util.js", "util.ts", "later.ts", "docs/x/config", "docs/x/hooks/pre-commit", ".omp/extensions/a.ts", "sub/.hg/hgrc"} {
+		assert.Contains(t, write(path), "says what runs later", path)
+	}
+	assert.Contains(t, write("other.js"), "Wrote")
+	require.Zero(t, d.Close())
+}

@@ -1,39 +1,47 @@
 package policy
 
 import (
+	"cmp"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
+// StartsGit says whether the text of a command shows that it starts git.
+func StartsGit(command string) bool {
+	sc := readScript(command, "")
+	git := func(c simple) bool { return path.Base(c.words[0].value) == "git" }
+	return sc.hidden || slices.ContainsFunc(sc.commands, git) || slices.ContainsFunc(sc.behind, git)
+}
+
+// commandJudge is the judgement of one command in a shell.
+type commandJudge struct {
+	*Set
+	tools func(*Rule) bool // rules about the tool
+	sc    script
+	dirs  directories
+}
+
 // decideCommand judges a command in a shell by everything that it starts.
 func (s *Set) decideCommand(mode Mode, c Call) Decision {
-	sc := readScript(c.Command, c.Shell)
-	if sc.moves && slices.ContainsFunc(sc.commands, simple.relative) {
+	j := &commandJudge{Set: s, tools: func(r *Rule) bool { return r.names(c.Tool) }, sc: readScript(c.Command, c.Shell)}
+	sc := &j.sc
+	j.dirs = s.follow(sc)
+	if j.dirs.moved && slices.ContainsFunc(sc.commands, simple.relative) {
 		sc.veil("it is not known which directory a program is in")
 	}
-	tools := func(r *Rule) bool { return r.names(c.Tool) }
-	for _, limit := range []action{deny, ask} {
-		if d, decided := s.limitCommand(limit, sc, tools); decided {
-			return d
-		}
+	if d, decided := j.limits(); decided {
+		return d
 	}
-	if sc.hidden && s.find(deny, tools) != nil {
-		return Decision{Verdict: Ask, Why: sc.opaque + ", and there are rules that deny commands"}
-	}
-	if sc.hidden && s.find(ask, tools) != nil {
-		return Decision{Verdict: Ask, Why: sc.opaque + ", and there are rules that ask about commands"}
-	}
-	all := s.find(allow, func(r *Rule) bool { return tools(r) && r.whole }) != nil
+	all := s.find(allow, func(r *Rule) bool { return j.tools(r) && r.whole }) != nil
 	if all && mode != ReadOnly {
 		mode = Auto // whoever lets every command run lets it write, too
 	}
-	files := s.decideFiles(mode, sc)
+	files := j.decideFiles(mode)
 	if all || mode == Auto || files.Verdict == Deny {
 		return files
 	}
-	asked, always := s.unnamed(sc, tools)
+	asked, always := j.unnamed()
 	switch {
 	case sc.opaque == "" && len(asked) == 0:
 		return files
@@ -50,6 +58,25 @@ func (s *Set) decideCommand(mode Mode, c Call) Decision {
 		}
 	}
 	return d
+}
+
+// limits looks for a rule that denies or asks.
+func (j *commandJudge) limits() (Decision, bool) {
+	for _, limit := range []action{deny, ask} {
+		if d, decided := j.limitCommand(limit, j.sc, j.tools); decided {
+			return d, true
+		}
+	}
+	why := cmp.Or(j.sc.opaque, j.sc.behindIt)
+	switch {
+	case j.sc.hidden && j.find(deny, j.tools) != nil:
+		return Decision{Verdict: Ask, Why: why + ", and there are rules that deny commands"}, true
+	case j.sc.hidden && j.find(ask, j.tools) != nil:
+		return Decision{Verdict: Ask, Why: why + ", and there are rules that ask about commands"}, true
+	case j.sc.blind && (j.limitsFiles("edit") || j.limitsFiles("read")):
+		return Decision{Verdict: Ask, Why: "it is not known where it writes to or reads from, and there are rules about files"}, true
+	}
+	return Decision{}, false
 }
 
 // limitCommand looks for a rule that denies, or that asks, among all that a script
@@ -82,28 +109,15 @@ func (c simple) limitedBy(r *Rule) bool {
 	if head := path.Base(c.words[0].value); head != c.words[0].value {
 		named := slices.Clone(c.words)
 		named[0].value = head
-		return r.command.matches(spell(named))
+		return r.command.matches(spell(named, false))
 	}
 	return false
 }
 
 // decideFiles judges what is redirected as reading and editing.
-func (s *Set) decideFiles(mode Mode, sc script) Decision {
+func (j *commandJudge) decideFiles(mode Mode) Decision {
 	worst := Decision{Verdict: Allow}
-	judge := func(kind Kind, tool, name string) {
-		p := s.absolute(name)
-		var d Decision
-		switch {
-		case p == "/dev/null" || p == "/dev/stdout" || p == "/dev/stderr" || p == "/dev/stdin" || p == "/dev/zero":
-			return
-		case sc.moves && !filepath.IsAbs(name) && mode != Auto:
-			d = Decision{Verdict: Ask, Why: "it is not known which directory " + name + " is in"}
-		default:
-			d = s.decidePath(mode, s.target(kind, tool, p))
-			if d.Verdict == Ask && d.Always != nil {
-				d.Always = exactPath(kind, s.place.real(p))
-			}
-		}
+	add := func(d Decision) {
 		if d.Verdict < worst.Verdict {
 			d.Always = merge(worst.Always, d.Always)
 			worst = d
@@ -111,13 +125,58 @@ func (s *Set) decideFiles(mode Mode, sc script) Decision {
 			worst.Always = merge(worst.Always, d.Always)
 		}
 	}
-	for _, name := range sc.writes {
-		judge(Edit, "edit", name)
+	for _, w := range j.sc.writes {
+		add(j.decideFile(mode, Edit, "edit", w))
 	}
-	for _, name := range sc.reads {
-		judge(Read, "read", name)
+	for _, w := range j.sc.reads {
+		add(j.decideFile(mode, Read, "read", w))
 	}
 	return worst
+}
+
+// decideFile judges a redirection in every directory that the command may be in.
+func (j *commandJudge) decideFile(mode Mode, kind Kind, tool string, w word) Decision {
+	paths, known := j.places(w)
+	worst := Decision{Verdict: Allow}
+	for _, p := range paths {
+		if stream[p] {
+			continue
+		}
+		t := j.target(kind, tool, p)
+		d := j.decidePath(mode, t)
+		if d.Verdict == Ask && d.Always != nil {
+			d.Always = exactPath(kind, t.real)
+		}
+		if d.Verdict < worst.Verdict {
+			worst = d
+		}
+	}
+	if known && len(paths) == 1 || worst.Verdict == Deny || known && mode == Auto {
+		return worst
+	}
+	return j.unknown(mode, kind, tool, "it is not known which directory "+w.value+" is in")
+}
+
+// stream are files that every command may read and write.
+var stream = map[string]bool{"/dev/null": true, "/dev/stdout": true, "/dev/stderr": true, "/dev/stdin": true, "/dev/zero": true}
+
+// unknown judges a file of which it is not known where it is.
+func (s *Set) unknown(mode Mode, kind Kind, tool, why string) Decision {
+	switch {
+	case mode == Auto && !s.limitsFiles(tool):
+		return Decision{Verdict: Allow}
+	case mode == ReadOnly && kind == Edit:
+		return byMode(mode)
+	case mode == ReadOnly:
+		return Decision{Verdict: Deny, Why: "the mode is readonly, and " + why}
+	}
+	return Decision{Verdict: Ask, Why: why}
+}
+
+// limitsFiles says whether a rule denies a tool some files, or asks about them.
+func (s *Set) limitsFiles(tool string) bool {
+	names := func(r *Rule) bool { return r.names(tool) }
+	return s.find(deny, names) != nil || s.find(ask, names) != nil
 }
 
 func exactPath(kind Kind, p string) []string {
@@ -130,27 +189,17 @@ func exactPath(kind Kind, p string) []string {
 	return []string{"Read(/" + p + ")"}
 }
 
-func (s *Set) absolute(name string) string {
-	if name == "~" || strings.HasPrefix(name, "~/") {
-		name = s.place.Home + name[1:]
-	}
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(s.place.Cwd, name)
-	}
-	return filepath.Clean(name)
-}
-
 // unnamed are the commands that no rule allows, with the rules that would; nil where
 // one of them can be allowed only once.
-func (s *Set) unnamed(sc script, tools func(*Rule) bool) (asked []simple, always []string) {
+func (j *commandJudge) unnamed() (asked []simple, always []string) {
 	once := false
-	for _, c := range sc.commands {
-		if s.allows(c, tools) {
+	for _, c := range j.sc.commands {
+		if j.allows(c) {
 			continue
 		}
 		asked = append(asked, c)
 		rule := derive(c)
-		if rule == "" {
+		if rule == "" || j.carried(c) {
 			once = true
 			continue
 		}
@@ -165,70 +214,77 @@ func (s *Set) unnamed(sc script, tools func(*Rule) bool) (asked []simple, always
 	return asked, always
 }
 
-func (s *Set) allows(c simple, tools func(*Rule) bool) bool {
+func (j *commandJudge) allows(c simple) bool {
 	head := c.words[0]
-	if head.dynamic {
+	if head.dynamic || j.carried(c) {
 		return false
 	}
-	if inert[head.value] || strictSet[c.text] || head.value == "cd" && s.staysInside(c) {
+	if inert[head.value] || strictSet[c.text] || c.cd > 0 && head.value == "cd" && j.dirs.stays[c.cd-1] {
 		return true
 	}
-	if s.find(allow, func(r *Rule) bool { return tools(r) && s.allowedBy(c, r, tools) }) != nil {
+	if j.find(allow, func(r *Rule) bool { return j.tools(r) && j.allowedBy(c, r) }) != nil {
 		return true
 	}
 	if w, ok := wrappers[head.value]; ok && w.through {
-		r := reader{s: new(script)}
-		r.unwrap(w, c.words[1:])
-		return r.s.opaque == "" && len(r.s.behind) > 0 && s.allows(r.s.behind[0], tools)
+		started := c.starts()
+		return len(started) > 0 && j.allows(started[0])
 	}
 	return false
 }
 
-// staysInside says that a cd goes to a directory within the working directory.
-func (s *Set) staysInside(c simple) bool {
-	if len(c.words) != 2 || c.words[1].dynamic || c.words[1].value == "-" {
-		return false
-	}
-	return s.inside(s.place.real(s.absolute(c.words[1].value)))
+// carried says that a command is git in another directory than that of the session: a
+// repository there has a configuration of its own, which names programs.
+func (j *commandJudge) carried(c simple) bool {
+	return path.Base(c.words[0].value) == "git" && (j.dirs.moved || j.bareAbove())
 }
 
-// allowedBy says whether a rule names a command. A star in it stands for arguments, not
-// for what makes something else of the program: that has to stand in the rule, as often.
-func (s *Set) allowedBy(c simple, r *Rule, tools func(*Rule) bool) bool {
+// starts are the commands that a wrapper starts, if all of it is understood.
+func (c simple) starts() []simple {
+	r := reader{s: new(script)}
+	r.lookBehind(c)
+	if r.s.opaque != "" || r.s.hidden || r.s.altered {
+		return nil
+	}
+	return r.s.behind
+}
+
+// allowedBy says whether a rule names a command. A star in it stands for arguments that
+// do nothing which the program is not there for. Others have to stand in the rule, as
+// often; and so has what it starts, unless that is allowed itself.
+func (j *commandJudge) allowedBy(c simple, r *Rule) bool {
 	if !c.fits(&r.command) {
 		return false
 	}
-	if !r.command.stars {
+	if !r.command.stars || r.command.every {
 		return true
 	}
-	head, rest := kin(c.words[0].value), c.words[1:]
-	if find := orders[head]; find != nil && find(rest) {
-		return false
-	}
 	named := strings.Fields(r.command.text)
-	for i, w := range rest {
-		if !escapesBy(head, w) && !(i == 0 && head == "tar" && escapesBy(head, dashed(w))) {
-			continue
-		}
-		at := slices.Index(named, w.value)
-		if at < 0 {
-			return false
-		}
-		named = slices.Delete(named, at, at+1)
+	head := c.words[0].value
+	if w, wraps := wrappers[head]; wraps && (w.through || head == "env" || head == "xargs") {
+		return c.harmlessBut(named) || j.wraps(c, head, named)
+	}
+	if !c.harmlessBut(named) {
+		return false
 	}
 	behind := reader{s: new(script)}
 	behind.lookBehind(c)
 	return !slices.ContainsFunc(behind.s.behind, func(started simple) bool {
-		return !slices.Contains(named, started.words[0].value) && !s.allows(started, tools)
+		return !slices.Contains(named, started.words[0].value) && !j.allows(started)
 	})
 }
 
-// dashed is the first word of tar, which needs no dash to be options.
-func dashed(w word) word {
-	if w.value != "" && w.value[0] != '-' {
-		w.value, w.prefix = "-"+w.value, "-"+w.prefix
+// wraps says whether what a wrapper starts is allowed, or named by the wrapper's own rule. What
+// xargs starts gets arguments that nobody sees.
+func (j *commandJudge) wraps(c simple, head string, named []string) bool {
+	started := c.starts()
+	if len(started) == 0 {
+		return false
 	}
-	return w
+	first := started[0]
+	if p, _, _ := first.known(); head == "xargs" && !p.any {
+		return false
+	}
+	return slices.Contains(named, first.words[0].value) && first.harmlessBut(named) || j.allows(first)
 }
 
 // derive is the rule that allows a command and nothing else that matters, "" if there
@@ -240,14 +296,14 @@ func derive(c simple) string {
 		}
 	}
 	for _, reader := range readers {
-		if (c.text == reader || strings.HasPrefix(c.text, reader+" ")) && !slices.ContainsFunc(c.words, func(w word) bool { return escapesBy(c.words[0].value, w) }) {
+		if (c.text == reader || strings.HasPrefix(c.text, reader+" ")) && c.harmlessBut(nil) {
 			return "bash(" + reader + " *)"
 		}
 	}
-	if strings.HasSuffix(c.text, ":") {
+	if strings.HasSuffix(c.exact, ":") {
 		return ""
 	}
-	return "bash(" + c.text + ")"
+	return "bash(" + c.exact + ")"
 }
 
 func note(asked []simple) string {
@@ -263,11 +319,11 @@ func note(asked []simple) string {
 
 // relative says that the program is found from the working directory.
 func (c simple) relative() bool {
-	head := c.words[0].value
-	return strings.Contains(head, "/") && !strings.HasPrefix(head, "/") && !strings.HasPrefix(head, "~/")
+	head := c.words[0]
+	return strings.Contains(head.value, "/") && !strings.HasPrefix(head.value, "/") && !head.home
 }
 
 // fits says whether a pattern matches the command, as it was written or in one spelling.
 func (c simple) fits(p *pattern) bool {
-	return p.matches(c.text) || c.source != c.text && p.matches(c.source)
+	return p.matches(c.text) || c.source != c.text && p.matches(c.source) || c.exact != c.text && p.matches(c.exact)
 }

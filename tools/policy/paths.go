@@ -2,7 +2,6 @@ package policy
 
 import (
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,6 +14,32 @@ import (
 // that limits takes /x for the root of the file system, too: whoever writes it may
 // mean either.
 func (p *Place) patterns(spec string, a action) []string {
+	list := p.written(spec, a)
+	if a == allow {
+		return list
+	}
+	for _, pattern := range slices.Clone(list) { // what limits a link limits what it leads to
+		list = merge(list, []string{p.resolved(pattern)})
+	}
+	return list
+}
+
+// resolved is a pattern without the symbolic links in front of its first wildcard.
+func (p *Place) resolved(pattern string) string {
+	end := strings.IndexAny(pattern, `*?[{\`)
+	if end < 0 {
+		end = len(pattern)
+	} else {
+		end = strings.LastIndexByte(pattern[:end], '/')
+	}
+	real, known := p.real(pattern[:max(end, 0)])
+	if end <= 0 || !known {
+		return pattern
+	}
+	return literal(real) + pattern[end:]
+}
+
+func (p *Place) written(spec string, a action) []string {
 	spec = strings.ReplaceAll(spec, "{", `\{`) // no alternatives in a .gitignore
 	rest, absolute := strings.CutPrefix(spec, "//")
 	if absolute {
@@ -40,7 +65,7 @@ func (p *Place) patterns(spec string, a action) []string {
 // bases is a directory as it is written, and where it really is.
 func (p *Place) bases(dir string) []string {
 	dir = path.Clean(dir)
-	if real := p.real(dir); real != dir {
+	if real, known := p.real(dir); known && real != dir {
 		return []string{dir, real}
 	}
 	return []string{dir}
@@ -79,12 +104,15 @@ func exact(patterns []string, p string) bool { return slices.Contains(patterns, 
 type target struct {
 	kind    Kind
 	tool    string
-	written string // as it was asked for
+	written string // as it was asked for, clean
 	real    string // without symbolic links
+	known   bool   // real is where it leads
 }
 
+// target is a path as a call names it, with each .. where it stands.
 func (s *Set) target(kind Kind, tool, p string) target {
-	return target{kind, tool, p, s.place.real(p)}
+	real, known := s.place.real(p)
+	return target{kind, tool, path.Clean(p), real, known}
 }
 
 func (s *Set) decidePaths(mode Mode, c Call) Decision {
@@ -117,6 +145,8 @@ func (s *Set) decidePath(mode Mode, t target) Decision {
 		return d
 	}
 	switch {
+	case !t.known:
+		return s.unknown(mode, t.kind, t.tool, "it is not known where "+t.written+" leads")
 	case mode == Auto, allows != nil && (mode != ReadOnly || t.kind == Read):
 		return Decision{Verdict: Allow}
 	case t.kind == Read && (mode == Edits || s.inside(t.real)), mode == Edits && s.inside(t.real):
@@ -149,9 +179,63 @@ func within(p, dir string) bool {
 	return dir != "" && (p == dir || dir == "/" || strings.HasPrefix(p, dir+"/"))
 }
 
-// runsLater are files in a repository that run, or say what runs, when somebody works
-// in it: of .git any may, commondir as well as the configuration of a submodule.
-var runsLater = []string{"/**/.git", "/**/.pi"}
+// runsLater are directories in a project that hold what runs, or says what runs, when
+// somebody works in it: of .git every file may, commondir as well as the configuration of
+// a submodule.
+var runsLater = map[string]bool{
+	".git": true, ".hg": true, ".jj": true, ".sl": true, ".bzr": true, "_darcs": true, // of version control
+	".pi": true, ".omp": true, ".pisces": true, // of agents
+}
+
+// runs says whether a file runs, or says what runs, when somebody works in the project.
+func (s *Set) runs(p string) bool {
+	for name := range strings.SplitSeq(p, "/") {
+		if runsLater[strings.ToLower(name)] { // there are file systems to which that is the same
+			return true
+		}
+	}
+	return s.inRepository(p) || s.place.Programs != nil && slices.ContainsFunc(s.place.Programs(), func(program string) bool {
+		real, _ := s.place.real(program)
+		return within(p, program) || within(p, real)
+	})
+}
+
+// inRepository says whether a file belongs to what git takes for a repository, whatever
+// its name, or would make one. See gitrepository-layout(5): HEAD with objects and refs, or
+// with commondir, which names the directory that has these.
+func (s *Set) inRepository(p string) bool {
+	for dir := path.Dir(p); ; dir = path.Dir(dir) {
+		has := func(name string) bool { return within(p, path.Join(dir, name)) || s.place.exists(path.Join(dir, name)) }
+		if s.repository(dir, has) {
+			return true
+		}
+		if dir == "/" {
+			return false
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(p, strings.TrimSuffix(dir, "/")+"/"), "/")
+		if (name == "hooks" || name == "info" || strings.HasPrefix(name, "config") || name == "commondir") && has("objects") && has("refs") {
+			return true // another one may name it in its commondir
+		}
+	}
+}
+
+func (s *Set) repository(dir string, has func(string) bool) bool {
+	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
+}
+
+// bareAbove says whether git takes the working directory itself, or one above it, for a
+// repository without a name of its own: its configuration may be part of a project.
+func (s *Set) bareAbove() bool {
+	for dir := s.cwd; !s.place.exists(path.Join(dir, ".git")); dir = path.Dir(dir) {
+		if s.repository(dir, func(name string) bool { return s.place.exists(path.Join(dir, name)) }) {
+			return true
+		}
+		if dir == "/" || dir == "." || dir == "" {
+			return false
+		}
+	}
+	return false
+}
 
 // keyFiles hold what other programs are let in with.
 var keyFiles = []string{
@@ -172,7 +256,7 @@ func (s *Set) builtIn(mode Mode, t target) (Decision, bool) {
 	switch {
 	case mode == Auto:
 		return Decision{}, false
-	case t.kind == Edit && (s.owns(t.real) || covers(runsLater, t.real) || within(t.real, filepath.Join(s.place.real(s.place.Home), ".ssh"))):
+	case t.kind == Edit && (s.owns(t.real) || s.runs(t.real) || within(t.real, path.Join(s.home(), ".ssh"))):
 		if mode != ReadOnly && s.find(allow, named) != nil {
 			return Decision{Verdict: Allow}, true
 		}
@@ -189,16 +273,25 @@ func (s *Set) builtIn(mode Mode, t target) (Decision, bool) {
 	return Decision{}, false
 }
 
+func (s *Set) home() string {
+	real, _ := s.place.real(s.place.Home)
+	return real
+}
+
 func (s *Set) owns(p string) bool {
-	return slices.ContainsFunc(s.place.Own, func(dir string) bool { return within(p, s.place.real(dir)) })
+	return slices.ContainsFunc(s.place.Own, func(dir string) bool {
+		real, _ := s.place.real(dir)
+		return within(p, real)
+	})
 }
 
 func (s *Set) keyPatterns() []string {
 	list := slices.Clone(keyFiles)
 	for _, dir := range s.place.Own {
-		list = append(list, below([]string{s.place.real(dir)}, "{"+strings.Join(ownKeys, ",")+"}")...)
+		real, _ := s.place.real(dir)
+		list = append(list, below([]string{real}, "{"+strings.Join(ownKeys, ",")+"}")...)
 	}
-	home := literal(s.place.real(s.place.Home))
+	home := literal(s.home())
 	for i, p := range list {
 		if rest, ok := strings.CutPrefix(p, "~"); ok {
 			list[i] = home + rest

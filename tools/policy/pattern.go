@@ -3,19 +3,21 @@ package policy
 import "strings"
 
 // pattern is the specifier of a command rule: a text in which a star stands for
-// anything. One at the end behind a space, or behind a colon, also stands for nothing,
-// and begins with a new word.
+// arguments that are known to be harmless, see [program], and two stars for anything. At
+// the end, after a space or a colon, they also stand for nothing, and start with a new
+// word.
 type pattern struct {
 	text  string // without the star at the end if open
 	open  bool   // more words may follow
 	stars bool   // there is a star
+	every bool   // there are two, next to each other: no argument is looked at
 
 	plain, more []string // the pieces between the stars: of text, and with more words; see wildcard
 }
 
 func newPattern(spec string) pattern {
-	p := pattern{text: strings.TrimSpace(spec)}
-	for _, end := range []string{":*", " *"} {
+	p := pattern{text: strings.TrimSpace(spec), every: strings.Contains(spec, "**")}
+	for _, end := range []string{":*", " *", " **"} {
 		if head, ok := strings.CutSuffix(p.text, end); ok && !p.open {
 			p.text, p.open = strings.TrimSpace(head), true
 		}

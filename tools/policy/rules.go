@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,17 +62,25 @@ type Place struct {
 	Own []string
 	// Tools are those that there are; a rule about another one is named.
 	Tools []string
+	// Programs are files and directories that run as extensions, or as the shell: what
+	// the settings name, whether it is there yet or not. Nil: there are none.
+	Programs func() []string
 	// Real follows the symbolic links of an absolute path, of which the end need not
-	// exist; nil leaves it as it is.
-	Real func(string) string
+	// exist and in which .. is left where it stands; see [troupe/tools/realpath]. False:
+	// it is not known where it leads. Nil takes .. away as text.
+	Real func(string) (string, bool)
+	// Exists says whether there is something at a path, a link included; nil: nothing is.
+	Exists func(string) bool
 }
 
-func (p *Place) real(path string) string {
+func (p *Place) real(name string) (string, bool) {
 	if p.Real == nil {
-		return path
+		return path.Clean(name), true
 	}
-	return p.Real(path)
+	return p.Real(name)
 }
+
+func (p *Place) exists(name string) bool { return p.Exists != nil && p.Exists(name) }
 
 // Set is rules with where they hold. It does not change.
 type Set struct {
@@ -105,7 +114,7 @@ type File struct {
 // is mended no rule allows anything, and what would run asks; see Broken.
 func Load(place Place, files ...File) *Set {
 	s := &Set{place: place}
-	s.cwd = place.real(place.Cwd)
+	s.cwd, _ = place.real(place.Cwd)
 	for _, f := range files {
 		s.file(f)
 	}
@@ -121,6 +130,9 @@ func (s *Set) Mode(said Mode) Mode {
 
 // Active says whether calls have to be judged even where the mode is auto.
 func (s *Set) Active() bool { return s.broken || s.floor != "" || len(s.rules) > 0 }
+
+// Bare says whether the working directory is in a repository of git that is not called .git.
+func (s *Set) Bare() bool { return s.bareAbove() }
 
 // Broken says that a file could not be understood.
 func (s *Set) Broken() bool { return s.broken }
@@ -282,6 +294,9 @@ func (s *Set) list(f File, a action, v gjson.Result, line int) {
 			return true
 		}
 		r.Source, r.Line = f.Path, line
+		if why := r.narrow(); why != "" {
+			s.complain(f.Path, line, "%s", why)
+		}
 		if why := s.doubt(&r); why != "" {
 			s.complain(f.Path, line, "rule %s is kept, and matches nothing: %s", r.Text, why)
 		}
@@ -290,9 +305,41 @@ func (s *Set) list(f File, a action, v gjson.Result, line int) {
 	})
 }
 
+// narrow says that a rule allows less than one might think.
+func (r *Rule) narrow() string {
+	p := &r.command
+	if r.action != allow || !p.stars || p.every || r.whole {
+		return ""
+	}
+	c := simple{}
+	for field := range strings.FieldsSeq(p.text) {
+		if strings.Contains(field, "*") {
+			break
+		}
+		c.words = append(c.words, word{value: field})
+	}
+	if len(c.words) == 0 {
+		return ""
+	}
+	head := c.words[0].value
+	w, wraps := wrappers[head]
+	if _, _, known := c.known(); known || wraps && (w.through || head == "env" || head == "xargs") || families[head] && len(c.words) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("rule %s allows no more than its own words: it is not known what other arguments of %s do. ** stands for every argument, * for those of programs in docs/security.md", r.Text, spell(c.words, false))
+}
+
+// ofUser says that a rule is about the home directory of a user by name.
+func (r *Rule) ofUser() bool {
+	_, spec, _ := strings.Cut(r.Text, "(")
+	return strings.HasPrefix(spec, "~") && !strings.HasPrefix(spec, "~/") && spec != "~)"
+}
+
 // doubt says why a rule can match nothing, as far as that can be known.
 func (s *Set) doubt(r *Rule) string {
 	switch {
+	case r.dead && r.paths != nil && r.ofUser():
+		return "it is not known whose home directory that is; a path from the root starts with //"
 	case r.dead && r.paths != nil:
 		return "its pattern is broken"
 	case r.dead:
@@ -348,7 +395,7 @@ func (s *Set) parse(text string, a action) (Rule, error) {
 		r.whole = r.command.all()
 	default:
 		r.paths = s.place.patterns(spec, a)
-		r.dead = slices.ContainsFunc(r.paths, func(p string) bool { return !doublestar.ValidatePattern(p) }) ||
+		r.dead = r.ofUser() || slices.ContainsFunc(r.paths, func(p string) bool { return !doublestar.ValidatePattern(p) }) ||
 			a == allow && r.tool == "write"
 	}
 	return r, nil

@@ -22,11 +22,16 @@ const (
 type script struct {
 	commands []simple // that a rule has to allow
 	behind   []simple // what they start in turn; only rules that limit look at these
-	writes   []string // files that redirections write, as they are written
-	reads    []string
+	writes   []word   // files that redirections write
+	reads    []word
+	cds      []cd   // the changes of its directory, in the order of its text
 	opaque   string // why no rule about single commands can allow it; "" for nothing
 	hidden   bool   // it may start what its text does not show
-	moves    bool   // it changes its directory
+	behindIt string // why it may, where a rule that has the whole text can allow it
+	altered  bool   // a program starts another one with other variables, or in another directory
+	lost     bool   // it changes its directory in a way that is not followed
+	homeless bool   // it may change the variable HOME
+	blind    bool   // it redirects to a file that its text does not name
 
 	calculates bool // it evaluates texts: a command in a subscript of one runs
 	carries    bool // it has texts with commands in them, which by themselves run nothing
@@ -36,7 +41,15 @@ type script struct {
 type simple struct {
 	words  []word
 	text   string // in one spelling
+	exact  string // in one spelling, with the quotes without which it would mean something else
 	source string // as it was written
+	cd     int    // the number of the change of directory that it is, from 1; 0 is none
+}
+
+// cd is a change of the directory.
+type cd struct {
+	operands []word
+	loops    bool // it may happen more than once
 }
 
 // word is a word of a command.
@@ -45,6 +58,7 @@ type word struct {
 	dynamic bool   // something in it is not known: a variable, a pattern
 	prefix  string // what is known to stand first
 	many    bool   // it may become several words
+	home    bool   // it begins with a ~ that stands for the home directory
 }
 
 // readScript takes a command apart. It never fails: what it does not understand is
@@ -61,7 +75,7 @@ func readScript(command, shell string) (s script) {
 		s.hide("rules do not know the shell " + path.Base(shell))
 		return s
 	}
-	s.read(command, 0)
+	s.read(command, 0, false)
 	if s.calculates && s.carries {
 		s.hide("it calculates, and has commands in a text")
 	}
@@ -72,7 +86,7 @@ func readScript(command, shell string) (s script) {
 const deepest = 4
 
 // read adds the commands of a text. Those at depth 0 are what has to be allowed.
-func (s *script) read(text string, depth int) {
+func (s *script) read(text string, depth int, loops bool) {
 	if depth > deepest || len(text) > mostScript || strings.ContainsFunc(text, unprintable) {
 		s.hide("it is too long, or has control characters")
 		return
@@ -82,7 +96,7 @@ func (s *script) read(text string, depth int) {
 		s.hide("its syntax cannot be read")
 		return
 	}
-	r := reader{s: s, text: text, bare: []byte(text), depth: depth}
+	r := reader{s: s, text: text, bare: []byte(text), depth: depth, loops: loops}
 	syntax.Walk(file, r.node)
 	if goesOnOtherwise(r.bare) {
 		s.hide("shells do not agree where its lines go on")
@@ -109,11 +123,17 @@ func (s *script) veil(why string) {
 // compute notes that texts are evaluated.
 func (s *script) compute() {
 	s.veil("it calculates")
-	s.calculates = true
+	s.calculates, s.homeless = true, true
 }
 
 func (s *script) hide(why string) {
 	s.veil(why)
+	s.hidden = true
+}
+
+// conceal notes that a command may start what is not known, and has it in its text.
+func (s *script) conceal(why string) {
+	s.behindIt = cmp.Or(s.behindIt, why)
 	s.hidden = true
 }
 
@@ -122,7 +142,13 @@ type reader struct {
 	text  string
 	bare  []byte // text without what is taken as it is written
 	depth int
+	loops bool // all of it is in a loop
+	until uint // the end of the loops that have been met, as an offset
+	again bool // the command that is looked at may run more than once
 }
+
+// repeats says whether what stands at an offset may run more than once.
+func (r *reader) repeats(at uint) bool { return r.loops || at < r.until }
 
 // asWritten takes what stands there out of bare.
 func (r *reader) asWritten(n syntax.Node) {
@@ -134,6 +160,8 @@ func (r *reader) asWritten(n syntax.Node) {
 // node looks at a node of the tree.
 func (r *reader) node(n syntax.Node) bool {
 	switch n := n.(type) {
+	case *syntax.WhileClause:
+		r.until = max(r.until, n.End().Offset())
 	case *syntax.CallExpr:
 		r.call(n)
 	case *syntax.Redirect:
@@ -141,6 +169,8 @@ func (r *reader) node(n syntax.Node) bool {
 	case *syntax.CmdSubst, *syntax.ProcSubst:
 		r.s.veil("it takes the output of a command for a part of another")
 	case *syntax.FuncDecl:
+		r.until = max(r.until, n.End().Offset())
+		r.s.lost = true
 		r.s.veil("it declares a function")
 	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
 		r.s.compute()
@@ -148,7 +178,7 @@ func (r *reader) node(n syntax.Node) bool {
 		r.s.veil("it has more syntax than rules know")
 	case *syntax.DeclClause:
 		r.s.veil("it declares variables")
-		r.s.calculates = true
+		r.s.calculates, r.s.homeless = true, true
 	case *syntax.ForClause:
 		r.loop(n)
 	case *syntax.ParamExp:
@@ -185,8 +215,10 @@ func (r *reader) carry(text string) {
 var plainLoop = has(`^([a-z]|file|dir|name|item|pkg)$`)
 
 func (r *reader) loop(n *syntax.ForClause) {
+	r.until = max(r.until, n.End().Offset())
 	if it, ok := n.Loop.(*syntax.WordIter); !ok || n.Select || !plainLoop(it.Name.Value) {
 		r.s.veil("it sets a variable")
+		r.s.homeless = true
 	}
 }
 
@@ -209,6 +241,7 @@ func (r *reader) param(n *syntax.ParamExp) {
 		syntax.RemSmallPrefix, syntax.RemLargePrefix, syntax.RemSmallSuffix, syntax.RemLargeSuffix:
 	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
 		r.s.veil("it sets a variable")
+		r.s.homeless = true
 	default:
 		r.s.hide("what a variable stands for is calculated")
 	}
@@ -261,10 +294,11 @@ func (r *reader) redirect(n *syntax.Redirect) {
 		r.s.hide("the shell takes what follows the - for a command")
 	case w.dynamic || strings.HasPrefix(w.value, "/dev/tcp/") || strings.HasPrefix(w.value, "/dev/udp/"):
 		r.s.veil("it is not known where it writes to or reads from")
+		r.s.blind = true
 	case n.Op == syntax.RdrIn || n.Op == syntax.DplIn:
-		r.s.reads = append(r.s.reads, w.value)
+		r.s.reads = append(r.s.reads, w)
 	default:
-		r.s.writes = append(r.s.writes, w.value)
+		r.s.writes = append(r.s.writes, w)
 	}
 }
 
@@ -278,6 +312,7 @@ func (r *reader) call(n *syntax.CallExpr) {
 	for _, a := range n.Assigns {
 		if a.Append || a.Array != nil || a.Index != nil || !harmless[a.Name.Value] {
 			r.s.veil("it sets the variable " + a.Name.Value)
+			r.s.homeless = r.s.homeless || a.Name.Value == "HOME" || a.Name.Value == "CDPATH"
 		}
 	}
 	if len(n.Args) == 0 {
@@ -287,16 +322,20 @@ func (r *reader) call(n *syntax.CallExpr) {
 	for _, a := range n.Args {
 		c.words = append(c.words, r.word(a))
 	}
-	r.add(c, r.depth > 0)
+	r.add(c, r.depth > 0, r.repeats(n.Pos().Offset()))
 }
 
 // add takes a command in, and what it starts in turn.
-func (r *reader) add(c simple, behind bool) {
-	c.text = spell(c.words)
+func (r *reader) add(c simple, behind, loops bool) {
+	c.text, c.exact = spell(c.words, false), spell(c.words, true)
 	c.source = cmp.Or(c.source, c.text)
 	if len(r.s.commands)+len(r.s.behind) >= mostCommands {
 		r.s.hide(fmt.Sprintf("it has more than %d commands", mostCommands))
 		return
+	}
+	if !c.words[0].dynamic && path.Base(c.words[0].value) == "cd" {
+		r.s.cds = append(r.s.cds, cd{c.words[1:], loops})
+		c.cd = len(r.s.cds)
 	}
 	if behind {
 		r.s.behind = append(r.s.behind, c)
@@ -307,18 +346,20 @@ func (r *reader) add(c simple, behind bool) {
 		r.s.hide("the command itself is not known")
 		return
 	}
+	r.again = loops
 	r.lookBehind(c)
 }
 
-// spell writes words in one way, whatever the quotes.
-func spell(words []word) string {
+// spell writes words in one way, whatever the quotes. With exact, a character that is
+// quoted because it would mean more without stays so.
+func spell(words []word, exact bool) string {
 	var b strings.Builder
 	for i, w := range words {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
 		quoted, err := syntax.Quote(w.value, syntax.LangBash)
-		if w.dynamic || err != nil || strings.HasPrefix(quoted, "'") && !needsQuotes(w.value) {
+		if w.dynamic || err != nil || !(exact && w.literal()) && strings.HasPrefix(quoted, "'") && !needsQuotes(w.value) {
 			quoted = w.value
 		}
 		b.WriteString(quoted)
@@ -330,6 +371,11 @@ func spell(words []word) string {
 // and tildes are left plain: it is the rule's text that they are compared with.
 func needsQuotes(v string) bool { return v == "" || strings.ContainsAny(v, " \t\n'\"\\$`;&|<>()#") }
 
+// literal says that a word has a tilde or a pattern that is quoted.
+func (w word) literal() bool {
+	return !w.dynamic && !w.home && (strings.HasPrefix(w.value, "~") || special(w.value) != noPattern)
+}
+
 // word finds what a word stands for.
 func (r *reader) word(w *syntax.Word) (out word) {
 	if w == nil {
@@ -338,10 +384,25 @@ func (r *reader) word(w *syntax.Word) (out word) {
 	var b strings.Builder
 	r.parts(w.Parts, false, &out, &b)
 	out.value = b.String()
+	r.tilde(w, &out)
 	if !out.dynamic {
 		out.prefix = out.value
 	}
 	return out
+}
+
+// tilde finds a ~ at the beginning of a word. It stands for the home directory alone and
+// before a slash; with anything else, a quoted slash included, shells do not agree.
+func (r *reader) tilde(w *syntax.Word, out *word) {
+	first, is := w.Parts[0].(*syntax.Lit)
+	if !is || !strings.HasPrefix(first.Value, "~") {
+		return
+	}
+	if user, _, more := strings.Cut(first.Value[1:], "/"); user == "" && (more || len(w.Parts) == 1) {
+		out.home = true
+	} else {
+		out.dynamic, out.prefix = true, "~"
+	}
 }
 
 func (r *reader) parts(parts []syntax.WordPart, quoted bool, out *word, b *strings.Builder) {
@@ -391,6 +452,10 @@ func special(v string) int {
 		switch v[i] {
 		case '\\':
 			i++
+		case '~': // of what looks like an assignment
+			if i > 0 && (v[i-1] == '=' || v[i-1] == ':') {
+				return i
+			}
 		case '*', '?', '[', '{':
 			if v == "[" || v == "[[" || v == "{}" {
 				return noPattern
