@@ -46,6 +46,7 @@ var (
 	wires    = []string{"./providers/openai", "-run", "TestConformance"}
 	words    = []string{"./providers", "-run", "TestErrorTexts"}
 	forms    = []string{"./e2e/compat", "-run", "TestShapes"}
+	rules    = []string{"./tools/policy", "-run", "TestCommands|TestDerived|TestLimits|TestLinks|TestRepositories|TestStarsBehind"}
 	passes   = []string{"./e2e/providers", "-run", "TestPassingFailure"}
 )
 
@@ -341,6 +342,19 @@ var mutants = []mutant{
 	{"renewing drops what pi has put beside a token", "providers/auth/token.go", "t.over(find(list, provider))", "t.over(nil)", logins},
 	{"a session goes on with another model", "actors/session/open.go", "return protocol.MissingModel(provider, id)", "return nil", []string{"./e2e/process", "./e2e/sessions", "-run", "TestModel"}},
 	{"settings of a client are not checked", "actors/session/workspace.go", "return nil, protocol.CodeInvalidParams.Errorf(\"%s\", err)", "files, dirs, problems, _ = shared.loadSettings(cwd, rules, nil, spec.Child)", []string{"./e2e/security", "-run", "TestOpenSessionSettings"}},
+	{"the target of a link is a text", "tools/realpath/realpath.go", "w.rest = target + \"/\" + w.rest", "w.at = filepath.Join(w.at, target)", []string{"./tools/realpath"}},
+	{"another user's home is a name", "tools/policy/shell.go", "out.dynamic, out.prefix = true, \"~\"", "out.home = false", rules},
+	{"a rule about files is not asked of an unknown one", "tools/policy/command.go", "case j.sc.blind && (", "case false && (", rules},
+	{"cd takes a rule for git along", "tools/policy/command.go", "(j.dirs.moved || j.bareAbove())", "j.bareAbove()", rules},
+	{"a relative cd is judged where the session is", "tools/policy/directories.go", "d.list = merge(d.list, more)", "", rules},
+	{"what has a = sets a variable", "tools/policy/heads.go", "case w.assigns && assignment(v):", "case assignment(v):", rules},
+	{"printf only prints", "tools/policy/heads.go", "countInto(words[0].value))", "false)", rules},
+	{"an unknown option is harmless", "tools/policy/programs.go", "if !p.takes(w.value) {", "if false {", rules},
+	{"xargs shows what it passes on", "tools/policy/command.go", "head == \"xargs\" && !p.any {", "head == \"xargs\" && p.any && false {", rules},
+	{"a quoted tilde is a tilde", "tools/policy/command.go", "return \"bash(\" + c.exact + \")\"", "return \"bash(\" + c.text + \")\"", rules},
+	{"a repository is called .git", "tools/policy/paths.go", "return s.inRepository(p) ||", "return false ||", rules},
+	{"git runs what any directory names", "tools/judged.go", "if !policy.StartsGit(command) {", "if true {", []string{"./tools", "-run", "TestJudged"}},
+	{"what an extension imports is no program", "store/config/programs.go", "\tp.follow()\n", "", configs},
 	{"a log has no limit", "tools/logs.go", "n = min(n, l.each-f.size)", "", []string{"./tools", "-run", "TestLogs"}},
 	{"logs outlive their session", "tools/procs.go", "p.logs.removeAll()", "", []string{"./tools", "-run", "TestLogs"}},
 	{"what runs in the background is read in a hurry", "tools/procs.go", "time.Sleep(sipPause)", "", []string{"./tools", "-run", "TestBackgroundOutput"}},

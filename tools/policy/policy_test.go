@@ -212,6 +212,7 @@ func TestStarsBehindWhatIsNamed(t *testing.T) {
 		{"sort -o out *", "sort -o out a", "sort -o out -o other a"},
 		{"git -c a=b log *", "git -c a=b log", "git -c a=b log -c core.pager=x"},
 		{"find . -exec grep *", `find . -exec grep x {} \;`, `find . -exec grep x {} \; -exec rm {} \;`},
+		{"xargs *", "xargs ls", "xargs git log"},
 		{"xargs grep *", "xargs grep x", "xargs -n 1 rm grep x"},
 		{"sudo apt update *", "sudo apt update", "sudo apt update -o x"},
 		{"sudo apt **", "sudo apt update -o x", "sudo -u x apt update"},
@@ -223,7 +224,7 @@ func TestStarsBehindWhatIsNamed(t *testing.T) {
 		{"sed 1e", "sed 1e", "sed 1e x"},
 		{"curl -o out **", "curl -o out http://x", "curl -K x"},
 	} {
-		s := load(t, text(`{"allow": ["Bash(`+c.rule+`)", "Bash(ls *)"]}`))
+		s := load(t, text(`{"allow": ["Bash(`+c.rule+`)", "Bash(ls *)", "Bash(git log *)"]}`))
 		assert.Equal(t, Allow, s.Decide(Confirm, command(c.allowed)).Verdict, "%s: %s", c.rule, c.allowed)
 		assert.Equal(t, Ask, s.Decide(Confirm, command(c.asked)).Verdict, "%s: %s", c.rule, c.asked)
 	}
