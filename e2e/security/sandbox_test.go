@@ -146,7 +146,7 @@ func TestSandboxLeft(t *testing.T) {
 	outside := outsideOf(t)
 	p.Env = append(p.Env, "OUTSIDE="+outside)
 	p.WriteFile(filepath.Join(p.AgentDir(), "settings.json"), `{"bash":{"inheritEnv":true}}`)
-	p.WriteFile(filepath.Join(p.AgentDir(), "permissions.json"), `{"allow":["Bash(touch *)"],"deny":["Bash(rm *)"]}`)
+	p.WriteFile(filepath.Join(p.AgentDir(), "permissions.json"), `{"allow":["Bash(touch **)"],"deny":["Bash(rm *)"]}`)
 	d := p.Start("--sandbox", "workspace", "--permission-mode", "ask", "--features", "approvals")
 	p.Model.Enqueue(
 		harness.ToolCall("c1", "bash", `{"command":"touch $OUTSIDE/a"}`), harness.ToolCall("c2", "bash", `{"command":"touch $OUTSIDE/b","unsandboxed":true}`),

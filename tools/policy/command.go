@@ -232,10 +232,14 @@ func (j *commandJudge) allows(c simple) bool {
 	return false
 }
 
-// carried says that a command is git in another directory than that of the session: a
-// repository there has a configuration of its own, which names programs.
+// versionControl are programs that take their configuration, which names programs, from
+// the directory that they run in.
+var versionControl = map[string]bool{"git": true, "hg": true, "jj": true, "sl": true, "bzr": true, "brz": true, "darcs": true, "svn": true, "fossil": true}
+
+// carried says that a command is git, or the like, in another directory than that of the
+// session: a repository there has a configuration of its own.
 func (j *commandJudge) carried(c simple) bool {
-	return path.Base(c.words[0].value) == "git" && (j.dirs.moved || j.bareAbove())
+	return versionControl[path.Base(c.words[0].value)] && (j.dirs.moved || j.bareAbove())
 }
 
 // starts are the commands that a wrapper starts, if all of it is understood.

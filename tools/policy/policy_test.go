@@ -417,12 +417,12 @@ func TestLinksBeforeDots(t *testing.T) {
 	for name, target := range map[string]string{"hooks": ".git/hooks", "link": "../out/deep", "in": "src/lib", "loop": "loop", "src/up": "../../out", "nowhere": "../out/deep/../new"} {
 		require.NoError(t, os.Symlink(target, filepath.Join(p.Cwd, name)))
 	}
-	s := Load(p, text(`{"allow": ["Bash(ls *)", "Bash(git status)"]}`))
+	s := Load(p, text(`{"allow": ["Bash(ls *)", "Bash(git status)", "Bash(hg status)"]}`))
 	for c, want := range map[string]Verdict{
 		"> src/rc": Allow, "> link/../rc": Ask, "> in/../rc": Allow, ">> hooks/../config": Deny, "> nowhere": Ask, "> loop/x": Ask, "> src/up/x": Ask,
 		"cat < link/../rc": Ask, "ls > in/../../x": Allow, "> in/../../../x": Ask, "> none/../rc": Allow, "> ~/x": Ask, "> '~/x'": Allow, "> ~root/x": Ask,
 		"cd link; ls": Ask, "cd link/.. && ls": Ask, "cd -P link/.. && ls": Ask, "cd in/.. && ls": Allow, "cd src; cd up; ls": Ask, "cd src && cd lib && ls": Allow,
-		"cd in && ls": Allow, "cd in; > ../x": Ask, "cd . && git status": Allow, "cd in && git status": Ask, "cd loop; ls": Ask, "> /proc/self/cwd/../x": Ask, "> /dev/fd/1": Ask,
+		"cd in && ls": Allow, "cd in; > ../x": Ask, "cd . && git status": Allow, "cd in && git status": Ask, "hg status": Allow, "cd in; hg status": Ask, "cd loop; ls": Ask, "> /proc/self/cwd/../x": Ask, "> /dev/fd/1": Ask,
 	} {
 		d := s.Decide(Edits, command(c))
 		assert.Equal(t, want, d.Verdict, "%s: %s", c, d.Why)
