@@ -128,8 +128,9 @@ func openSpec(base link.OpenSpec, o protocol.OpenSession, retain bool) link.Open
 		SystemPrompt: cmp.Or(o.SystemPrompt, base.SystemPrompt), AppendSystemPrompt: cmp.Or(o.AppendSystemPrompt, base.AppendSystemPrompt), Settings: o.Settings,
 		PermissionMode: string(o.PermissionMode), Sandbox: o.Sandbox, SandboxNetwork: o.SandboxNetwork, Retain: *cmp.Or(o.Retain, &retain),
 	}
+	spec.Inherited.Level = o.ThinkingLevel == ""
 	if spec.Provider == "" && spec.Model == "" {
-		spec.Provider, spec.Model = base.Provider, base.Model
+		spec.Provider, spec.Model, spec.Inherited.Model = base.Provider, base.Model, true
 	}
 	if spec.Tools == nil {
 		spec.Tools, spec.FreeTools, spec.WithoutTools = base.Tools, base.FreeTools, base.WithoutTools

@@ -354,10 +354,19 @@ const (
 type Restored struct {
 	Session   Loaded
 	Settings  Settings
+	Requested Requested  // for a stored session that is opened: these values replace the stored ones
 	Carryover *Carryover // what a crashed predecessor had been told by its client; nil at a start
 	Open      OpenSpans  // what a crashed predecessor had begun on the wire and not ended
 	Failover  *Failover  // the node was lost that had the session; nil for any other cause
 	Life      string     // is in the ids of what clients are asked, where other lives may have asked the same ones; "" where none have
+}
+
+// Requested lists the values that a user requested explicitly when a stored session was opened, by
+// flags or by open_session. They replace the stored ones.
+type Requested struct {
+	Model bool                   // the model of the settings
+	Level protocol.ThinkingLevel // limited to the levels of the model; "" keeps the stored level
+	Name  string                 // "" keeps the stored name
 }
 
 // Failover says that a session comes from a node that was lost.

@@ -31,6 +31,7 @@ func (in Restored) apply(m *Machine) {
 	m.life = in.Life
 	m.load(in.Session)
 	m.loadModel(in.Session)
+	defer in.Requested.apply(m)
 	if in.Carryover == nil {
 		m.restoreChoices(in.Session.Choices)
 		m.arriveAtTodos(in.Session)
@@ -457,6 +458,26 @@ func (m *Machine) loadModel(to Loaded) {
 	}
 	m.level = cmp.Or(to.Level, m.level)
 	m.level = m.model.Clamp(m.level)
+}
+
+// apply replaces stored values by those that were requested, and records them: the session is opened
+// with them the next time, too.
+func (r Requested) apply(m *Machine) {
+	was := m.modelChoice
+	if r.Model && m.set.Model != nil {
+		m.model = m.set.Model
+	}
+	m.level = m.model.Clamp(cmp.Or(r.Level, m.level))
+	if m.model != nil && !sameModel(was.model, m.model) {
+		m.note(protocol.ModelChange{Provider: m.model.Provider, ModelID: m.model.ID})
+	}
+	if m.level != was.level {
+		m.note(protocol.ThinkingLevelChange{ThinkingLevel: m.level})
+	}
+	if r.Name != "" && r.Name != m.name {
+		m.name = r.Name
+		m.note(protocol.SessionInfo{Name: r.Name})
+	}
 }
 
 // takeBack makes it as it was before choices that could not be written.

@@ -214,6 +214,7 @@ type OpenSpec struct {
 
 	Provider, Model    string // "" leaves the choice to the configuration
 	Level              protocol.ThinkingLevel
+	Inherited          Inherited
 	Tools              []string // nil is the default set
 	FreeTools          bool     // tools of extensions are active beside them; else, unless Tools is nil, only those named
 	WithoutTools       []string // not active at the start
@@ -235,6 +236,13 @@ type OpenSpec struct {
 	Allowed func(path string) bool
 
 	Child *ChildSpec // what it is for as the child of another session; nil for one of a client
+}
+
+// Inherited lists the values of an [OpenSpec] that are defaults of the daemon. A stored session keeps
+// its own value instead of a default, and takes a value that was requested for it.
+type Inherited struct {
+	Model bool // Provider and Model
+	Level bool
 }
 
 // LeavesOut says whether a tool is not to be active, and no child's.

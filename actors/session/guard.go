@@ -208,7 +208,21 @@ func (d *durable) restored(to core.Loaded, settings core.Settings) core.Restored
 	}
 	d.life.ids = d.shared.newLife()
 	return core.Restored{
-		Session: to, Settings: settings, Carryover: d.last.carryover, Open: d.clients.spans.OpenSpans, Failover: d.failover(to), Life: d.life.ids,
+		Session: to, Settings: settings, Requested: d.requested(to), Carryover: d.last.carryover, Open: d.clients.spans.OpenSpans, Failover: d.failover(to), Life: d.life.ids,
+	}
+}
+
+// requested returns the model, level and name that flags or open_session request for a stored session.
+// A restart requests nothing: clients may have chosen something else since.
+func (d *durable) requested(to core.Loaded) core.Requested {
+	spec := d.spec
+	if d.last.ran() || spec.Path == "" || to.LeafID == "" {
+		return core.Requested{}
+	}
+	anyOfProvider := spec.Model == "" && to.Model != nil && to.Model.Provider == spec.Provider
+	return core.Requested{
+		Model: d.work.modelAsked && !spec.Inherited.Model && !anyOfProvider,
+		Level: d.work.levelAsked, Name: spec.Name,
 	}
 }
 

@@ -29,7 +29,8 @@ import (
 type workspace struct {
 	cwd        string
 	logs       logDir
-	modelAsked bool // the model was asked for: by a flag, or by open_session
+	modelAsked bool                   // the model was asked for: by a flag, or by open_session
+	levelAsked protocol.ThinkingLevel // likewise, also as a suffix of the model; "" if it was not
 	settings   core.Settings
 	dirs       config.Dirs
 	files      *config.Settings
@@ -199,6 +200,12 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 	choice, scope, err := w.chooseModel(shared, spec)
 	if err != nil {
 		return err
+	}
+	if !spec.Inherited.Level {
+		w.levelAsked = spec.Level
+	}
+	if w.modelAsked && !spec.Inherited.Model {
+		w.levelAsked = cmp.Or(w.levelAsked, choice.Level)
 	}
 	f := w.files
 	w.settings = core.Settings{

@@ -44,6 +44,7 @@ var (
 	tasks    = []string{"./e2e/wire", "-run", "^TestScripts$/^(task|budget)$"}
 	slash    = []string{"./e2e/wire", "-run", "TestScripts/(steer|follow_up)$"}
 	wires    = []string{"./providers/openai", "-run", "TestConformance"}
+	stored   = []string{"./e2e/sessions", "-run", "TestRequestedReplacesStored"}
 	words    = []string{"./providers", "-run", "TestErrorTexts"}
 	forms    = []string{"./e2e/compat", "-run", "TestShapes"}
 	rules    = []string{"./tools/policy", "-run", "TestCommands|TestDerived|TestLimits|TestLinks|TestRepositories|TestStarsBehind"}
@@ -531,4 +532,6 @@ var mutants = []mutant{
 	{"a client over the network names skills anywhere", "store/config/settings.go", "if err := d.checkNamed(own); err != nil {", "if err := d.checkNamed(layer{}); err != nil {", configs},
 	{"a sandbox follows a name to another directory", "tools/places_linux.go", "if now.Dev != p.Dev || now.Ino != p.Ino {", "if false {", []string{"./tools", "-run", "TestSandboxKeepsItsDirectories"}},
 	{"a forged .git file opens a repository", "tools/places_linux.go", "if !sameFile(back, file) || ", "if ", []string{"./tools", "-run", "TestSandboxOfGit"}},
+	{"a flag loses against a stored model", "actors/core/restore.go", "if r.Model && m.set.Model != nil {", "if false {", stored},
+	{"a daemon's default replaces a stored level", "actors/conn/routes.go", "spec.Inherited.Level = o.ThinkingLevel == \"\"", "spec.Inherited.Level = false", stored},
 }
