@@ -317,7 +317,7 @@ type (
 	GetDialogs      struct{ isCommand }
 	OpenSession     struct {
 		isCommand
-		SessionPath        string          `json:"sessionPath" path:"file" doc:"An existing session file to open; a new session without it. provider, modelId, thinkingLevel and name replace what it says."`
+		SessionPath        string          `json:"sessionPath" path:"file" doc:"An existing session file to open; a new session without it. provider, modelId, thinkingLevel and name replace its own."`
 		Cwd                string          `json:"cwd" path:"directory" doc:"Working directory; the daemon's own by default."`
 		Provider           string          `json:"provider" doc:"The model's provider."`
 		ModelID            string          `json:"modelId" doc:"The model's id."`

@@ -2,7 +2,7 @@ package protocol
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"strings"
 	"time"
 
@@ -174,19 +174,18 @@ func (r Record) AppendJSON(dst []byte) []byte {
 
 var recordMembers = []string{"type", "id", "parentId", "timestamp", "message", "troupeQueueId", "troupeKey"}
 
-// DecodeRecord reads one line of a session file that is not its header. A type
-// that troupe does not know, or a body that does not fit its type, comes back
-// as [UnknownEntry]; only something that is no JSON object with a type is an
-// error. The line must be valid JSON.
+// DecodeRecord reads one line of a session file that is not its header. Members
+// of other types than troupe writes are read as far as they have a meaning, else
+// left out. A type that troupe does not know, or none, comes back as
+// [UnknownEntry]; only something that is no JSON object is an error. The line
+// must be valid JSON.
 func DecodeRecord(line []byte) (Record, error) {
 	v := gjson.ParseBytes(line)
 	var kind, id, parent, timestamp, message, queueID, key gjson.Result
-	if v.IsObject() {
-		Members(v, recordMembers, &kind, &id, &parent, &timestamp, &message, &queueID, &key)
+	if !v.IsObject() {
+		return Record{}, errors.New("entry is not an object")
 	}
-	if kind.Type != gjson.String {
-		return Record{}, fmt.Errorf("entry without type")
-	}
+	Members(v, recordMembers, &kind, &id, &parent, &timestamp, &message, &queueID, &key)
 	// Cloned, because records outlive the line they were read from.
 	r := Record{EntryMeta: EntryMeta{
 		ID: strings.Clone(id.String()), ParentID: strings.Clone(parent.String()), Timestamp: strings.Clone(timestamp.String()),
@@ -208,7 +207,16 @@ var entryDecoders = map[string]func(line []byte) (Entry, error){
 	"label": entryAs[Label], "session_info": entryAs[SessionInfo], "context_edit": entryAs[ContextEdit],
 }
 
-func entryAs[E Entry](line []byte) (Entry, error) { return decodeAs[E](line) }
+func entryAs[E Entry](line []byte) (Entry, error) {
+	var e E
+	if err := unmarshalMended(line, &e); err != nil {
+		return nil, err
+	}
+	if c, is := Entry(e).(Compaction); is && c.Summary == "" { // nothing stands for what it would hide
+		return nil, errors.New("compaction without summary")
+	}
+	return e, nil
+}
 
 func decodeEntry(kind string, line []byte) Entry {
 	if decode := entryDecoders[kind]; decode != nil {

@@ -320,7 +320,7 @@ func decodeMessage(raw string) (Message, error) {
 	case RoleCompactionSummary:
 		m = new(CompactionSummaryMessage)
 	}
-	if m != nil && Unmarshal([]byte(raw), m) == nil {
+	if m != nil && unmarshalMended([]byte(raw), m) == nil {
 		return m, nil
 	}
 	return &UnknownMessage{strings.Clone(role.Str), json.RawMessage(raw)}, nil
@@ -437,10 +437,10 @@ func decodeBlock(v gjson.Result) (Block, error) {
 		return decodeAs[Image](raw)
 	case "toolCall":
 		call, err := decodeAs[ToolCall](raw)
-		if err == nil && len(call.Arguments) == 0 {
-			call.Arguments = json.RawMessage("{}")
-		}
-		return call, err
+		return call.withObject(), err
+	}
+	if text := v.Get("text"); kind == "" && text.Type == gjson.String {
+		return Text{Text: text.Str}, nil
 	}
 	return UnknownBlock{kind, raw}, nil
 }

@@ -154,10 +154,11 @@ func (x *index) findPacked(id uint32) int32 {
 }
 
 // addLine adds the entry of a line. It reports false for lines that are no
-// entries: without a type or an id, or the header's double. The parent of a
-// duplicated id is its nearest predecessor.
+// entries: without an id, or the header's double. The parent of a duplicated id
+// is its nearest predecessor. An entry without a type only holds its place in
+// the tree, so that what follows it keeps its history.
 func (x *index) addLine(h *lineHead, off int64, size int) bool {
-	if h.kind == nil || len(h.id) == 0 || string(h.kind) == "session" {
+	if len(h.id) == 0 || string(h.kind) == "session" {
 		return false
 	}
 	s, me := slot{off: off, size: uint32(size), kind: x.kindOf(h)}, int32(len(x.slots))
@@ -176,6 +177,9 @@ func (x *index) addLine(h *lineHead, off int64, size int) bool {
 	if s.parent = x.findBytes(h.parent); s.parent == none && len(h.parent) > 0 {
 		s.flags |= flagOrphan
 		x.forward = append(x.forward, forwardRef{me, string(h.parent)})
+	}
+	if h.stray {
+		s.parent = me - 1 // none before the first
 	}
 	id, packed := packID(h.id)
 	if s.id = id; !packed {

@@ -78,6 +78,9 @@ func decodeHeader(line []byte, h *lineHead) (protocol.Header, bool) {
 		return protocol.Header{}, false
 	}
 	v := gjson.ParseBytes(line)
+	if v.Get("id").Type != gjson.String {
+		return protocol.Header{}, false
+	}
 	header := protocol.Header{
 		Version:       1,
 		ID:            text(h.id),
@@ -85,7 +88,7 @@ func decodeHeader(line []byte, h *lineHead) (protocol.Header, bool) {
 		Cwd:           stringMember(v, "cwd"),
 		ParentSession: stringMember(v, "parentSession"),
 	}
-	if version := v.Get("version"); version.Type == gjson.Number {
+	if version := v.Get("version"); version.Type == gjson.Number || version.Type == gjson.String && version.Int() > 0 {
 		header.Version = int(version.Int())
 	}
 	if header.ParentSession == "" { // the Rust port's name for it

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"math/bits"
@@ -15,6 +16,7 @@ type lineHead struct {
 	custom                  []byte // customType of a custom entry
 	queueID, key            []byte // troupeQueueId, troupeKey
 	topUsage                []byte // usage beside the message: of summaries and usage entries
+	stray                   bool   // parentId is no id: the entry follows the one before it
 	message                 messageHead
 }
 
@@ -72,9 +74,9 @@ func (s *scanner) entryMember(name []byte, h *lineHead) bool {
 	case "type":
 		return s.str(&h.kind)
 	case "id":
-		return s.str(&h.id)
+		return s.name(&h.id)
 	case "parentId":
-		return s.str(&h.parent)
+		return s.parent(h)
 	case "timestamp":
 		return s.str(&h.stamp)
 	case "customType":
@@ -186,6 +188,23 @@ func (s *scanner) str(dst *[]byte) bool {
 	*dst = unquote(s.b[s.i:end], escaped)
 	s.i = end
 	return true
+}
+
+// name reads an id: a string or, of a program that counts, a number.
+func (s *scanner) name(dst *[]byte) bool {
+	s.space()
+	if s.i < len(s.b) && (s.b[s.i] == '-' || s.b[s.i]-'0' <= 9) {
+		return s.raw(dst)
+	}
+	return s.str(dst)
+}
+
+// parent reads a parentId.
+func (s *scanner) parent(h *lineHead) bool {
+	from := s.i
+	ok := s.name(&h.parent)
+	h.stray = ok && h.parent == nil && string(bytes.TrimSpace(s.b[from:s.i])) != "null"
+	return ok
 }
 
 // raw reads a value and stores its JSON.

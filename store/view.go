@@ -192,7 +192,7 @@ func (v View) ShownLeaf() string { return v.id(v.shown(v.leaf)) }
 // that they see.
 func (v View) shownLine(l *line) []byte {
 	b := slices.Clone(l.wire())
-	if parent := v.slots[l.slot].parent; v.shown(parent) != parent {
+	if parent := v.slots[l.slot].parent; v.shown(parent) != parent || l.head.stray {
 		b = setMember(b, "parentId", quoteID(v.id(v.shown(parent))))
 	}
 	return b

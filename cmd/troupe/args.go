@@ -173,7 +173,7 @@ func (o *options) ofAgents() []section {
 			{"--api-key", "KEY", "The API key for the provider of the chosen model, for this run only.", set(&o.apiKey)},
 		}},
 		{"Session", []flag{
-			{"--session", "PATH|ID", "Open a session by the path of its file or by the first characters of its id. As with every flag that opens a stored session, --model, --thinking and --name replace what it says.", set(&o.session)},
+			{"--session", "PATH|ID", "Open a session by the path of its file or by the first characters of its id. As with every flag that opens a stored session, --model, --thinking and --name replace the stored values.", set(&o.session)},
 			{"-c, --continue", "", "Continue the newest session of the working directory.", be(&o.cont, true)},
 			{"-r, --resume", "", "Choose a session of the working directory from a list; needs a terminal.", be(&o.resume, true)},
 			{"--fork", "PATH|ID", "Start a new session with a copy of the current branch of another session.", set(&o.fork)},
