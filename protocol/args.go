@@ -1,6 +1,9 @@
 package protocol
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // ArgsBuilder reads the JSON text of a tool call's arguments as it streams in
 // and can at any time say what it amounts to so far: the longest prefix that
@@ -221,8 +224,11 @@ func (a *ArgsBuilder) inString(c byte) {
 	case c == '\\':
 		a.out = append(a.out, c)
 		a.mode = modeEscape
-	default: // a raw control character: not JSON, but models send raw line breaks
+	case c < 0x20: // a raw control character: not JSON, but models send raw line breaks
 		a.out = AppendEscaped(a.out, string(rune(c)))
+		a.str = len(a.out)
+	default: // after a backslash that begins no escape
+		a.out = append(a.out, c)
 		a.str = len(a.out)
 	}
 }
@@ -236,8 +242,16 @@ func (a *ArgsBuilder) inEscape(c byte) {
 		a.out = append(a.out, c)
 		a.str, a.high, a.mode = len(a.out), false, modeString
 	default:
-		a.mode = modeBroken
+		a.doubleBackslash(len(a.out)-1, c)
 	}
+}
+
+// doubleBackslash makes a backslash that begins no escape stand for itself, as models mean it that write
+// a regular expression or a Windows path, and goes on with the byte that showed it. at is its place.
+func (a *ArgsBuilder) doubleBackslash(at int, c byte) {
+	a.out = slices.Insert(a.out, at, '\\')
+	a.str, a.high, a.mode = len(a.out), false, modeString
+	a.step(c)
 }
 
 func (a *ArgsBuilder) inHex(c byte) {
@@ -249,8 +263,8 @@ func (a *ArgsBuilder) inHex(c byte) {
 		digit = rune(c-'a') + 10
 	case c >= 'A' && c <= 'F':
 		digit = rune(c-'A') + 10
-	default:
-		a.mode = modeBroken
+	default: // what came of it begins with a backslash and u
+		a.doubleBackslash(len(a.out)-(4-a.hex)-len(`\u`), c)
 		return
 	}
 	a.out = append(a.out, c)

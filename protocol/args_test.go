@@ -30,7 +30,7 @@ func TestArgsBuilder(t *testing.T) {
 		{`{"a":[{"x":"y`, `{"a":[{"x":"y"}]}`}, {`{"a":{}`, `{"a":{}}`}, {`{"a":{}}`, `{"a":{}}`}, {" { \"a\" :\n 1 ,\r\n\t\"b\" : [ ] } ", `{"a":1,"b":[]}`},
 		{`{"a":"raw` + "\n" + `break"}`, `{"a":"raw\nbreak"}`},
 		{`[1]`, `{}`}, {`null`, `{}`}, {`nul`, `{}`}, {`"x"`, `{}`}, {`nonsense`, `{}`}, {`{"a":1}}`, `{"a":1}`}, {`{"a":1} x`, `{"a":1}`}, {`{"a" 1}`, `{}`}, {`{"a":1 "b":2}`, `{"a":1}`}, {`{"a":\u0031}`, `{}`},
-		{`{"a":"x\q"}`, `{}`}, {`{a:1}`, `{}`}, {`{"a":nul}`, `{}`}, {`{"a":[1}`, `{"a":[1]}`}, {`{"é":"ü`, `{"é":"ü"}`},
+		{`{"a":"x\q"}`, `{"a":"x\\q"}`}, {`{"a":"C:\users\bob"}`, `{"a":"C:\\users\bob"}`}, {`{"a":"\d+\u12","b":"\u00e9\u00g\\"}`, `{"a":"\\d+\\u12","b":"\u00e9\\u00g\\"}`}, {`{"a\_b":"\é","c":"\"}`, `{"a\\_b":"\\é","c":"\"}"}`}, {`{a:1}`, `{}`}, {`{"a":nul}`, `{}`}, {`{"a":[1}`, `{"a":[1]}`}, {`{"é":"ü`, `{"é":"ü"}`},
 	} {
 		got := string(argsOf(c.in).AppendJSON(nil))
 		require.Equal(t, c.want, got, c.in)
@@ -41,6 +41,7 @@ func TestArgsBuilder(t *testing.T) {
 func TestArgsBuilder_complete(t *testing.T) {
 	for in, want := range map[string]bool{
 		``: true, `{}`: true, ` {"a":1} `: true, `{"a":1`: false, `{`: false, `[]`: false, `{"a":1}x`: false, `x`: false,
+		`{"a":"\A"}`: true, `{"a":"\uQ"}`: true, `{"a":"\A`: false, `{"a":"\u00`: false, `{"a":"C:\"}`: false,
 		` null `: true, `nul`: false, `nullx`: false, `null null`: false, `n ull`: false,
 	} {
 		require.Equal(t, want, argsOf(in).Complete(), in)
