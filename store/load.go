@@ -38,6 +38,9 @@ func (l *loader) take(line []byte, off int64, whole bool) error {
 	if whole {
 		next++
 	}
+	if off == 0 {
+		line = bytes.TrimPrefix(line, []byte("\xEF\xBB\xBF"))
+	}
 	if isBlank(line) {
 		l.end, l.open = next, l.open && !whole
 		return nil

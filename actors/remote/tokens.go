@@ -106,7 +106,7 @@ func OpenTokens(dir string, file TokenFile) (*Tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	token := strings.TrimSpace(string(b))
+	token := strings.TrimSpace(strings.TrimPrefix(string(b), "\ufeff"))
 	if len(token) < minToken {
 		return nil, fmt.Errorf("%s: a token has at least %d characters", path, minToken)
 	}

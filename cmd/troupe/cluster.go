@@ -36,6 +36,7 @@ import (
 	"troupe/actors/relay"
 	"troupe/actors/session"
 	"troupe/protocol"
+	"troupe/protocol/bounded"
 	"troupe/tools"
 )
 
@@ -182,6 +183,7 @@ func (o clusterOptions) with(file clusterOptions) clusterOptions {
 func readClusterFile(agentDir string) (o clusterOptions, err error) {
 	path := filepath.Join(agentDir, clusterFile)
 	text, err := os.ReadFile(path)
+	text = bounded.WithoutMark(text)
 	if errors.Is(err, fs.ErrNotExist) {
 		return o, nil
 	}

@@ -20,6 +20,7 @@ import (
 	"troupe/actors"
 	"troupe/actors/conn"
 	"troupe/protocol"
+	"troupe/protocol/bounded"
 	"troupe/protocol/pi"
 	"troupe/store"
 )
@@ -263,7 +264,7 @@ func prompts(o *options, cwd string) ([]message, error) {
 		case len(text) > protocol.MaxAttached:
 			return nil, fmt.Errorf("standard input has more than %d MiB: that is no message", protocol.MaxAttached>>20)
 		}
-		first.text = string(text)
+		first.text = string(bounded.WithoutMark(text))
 	}
 	for _, name := range o.files {
 		if err := first.attach(name, cwd); err != nil {
@@ -303,7 +304,7 @@ func (m *message) attach(name, cwd string) error {
 		m.text += fmt.Sprintf("<file name=%q></file>\n", path)
 		return nil
 	}
-	m.text += fmt.Sprintf("<file name=%q>\n%s\n</file>\n", path, strings.TrimSuffix(string(content), "\n"))
+	m.text += fmt.Sprintf("<file name=%q>\n%s\n</file>\n", path, strings.TrimSuffix(string(bounded.WithoutMark(content)), "\n"))
 	return nil
 }
 

@@ -328,7 +328,7 @@ var mutants = []mutant{
 	{"a store that cannot be read trusts", "store/config/trust.go", "return refused, file, []Problem", "return Everything, file, []Problem", configs},
 	{"a link leads out of the project", "store/config/intake.go", "return below(in.top, path) && !", "return false && !", configs},
 	{"a kind of file has no limit", "store/config/intake.go", "in.files > protocol.MaxTextFiles || in.bytes > protocol.MaxTextTotal", "false", configs},
-	{"a file of somebody else has no limit", "protocol/bounded/bounded.go", "return b[:limit], TooLarge{limit}", "return b, nil", []string{"./protocol/bounded"}},
+	{"a file of somebody else has no limit", "protocol/bounded/bounded.go", "return WithoutMark(b[:limit]), TooLarge{limit}", "return b, nil", []string{"./protocol/bounded"}},
 	{"what the kernel makes up is read", "protocol/bounded/bounded.go", "case size == 0:", "case size < 0:", []string{"./protocol/bounded"}},
 	{"queued input of anybody is the user's", "actors/session/open.go", "if path == \"\" || store.Holds(w.logs.own, path) {", "if true {", []string{"./e2e/security", "-run", "TestForeignQueue"}},
 	{"a proxy is everybody's", "providers/wire/client.go", "who := route{accountOf(cred), proxy}", "who := route{accountOf(cred), \"\"}", models},
@@ -536,4 +536,6 @@ var mutants = []mutant{
 	{"a daemon's default replaces a stored level", "actors/conn/routes.go", "spec.Inherited.Level = o.ThinkingLevel == \"\"", "spec.Inherited.Level = false", stored},
 	{"a wrong type in a member loses the message", "protocol/message.go", "if m != nil && unmarshalMended([]byte(raw), m) == nil {", "if m != nil && Unmarshal([]byte(raw), m) == nil {", files},
 	{"an entry without a type cuts its branch off", "store/index.go", "if len(h.id) == 0 || string(h.kind)", "if h.kind == nil || len(h.id) == 0 || string(h.kind)", files},
+	{"a byte order mark stays in files", "protocol/bounded/bounded.go", "return bytes.TrimPrefix(text, []byte(\"\\xEF\\xBB\\xBF\"))", "return bytes.TrimPrefix(text, nil)", []string{"./protocol/bounded"}},
+	{"a lone backslash breaks a call", "protocol/args.go", "a.doubleBackslash(len(a.out)-1, c)", "a.mode = modeBroken", lines},
 }

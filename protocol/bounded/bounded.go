@@ -8,6 +8,7 @@
 package bounded
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -33,7 +34,8 @@ func (e TooLarge) Error() string {
 }
 
 // ReadFile reads a file of at most limit bytes. Of a larger one it returns the
-// beginning, with an error that is [TooLarge].
+// beginning, with an error that is [TooLarge]. The byte order mark that some
+// editors write at the beginning of a text is left out.
 //
 // A file that says it has no bytes is empty, also where reading it would bring
 // some: what the kernel makes up under /proc may wait for ever, never end, or
@@ -70,14 +72,17 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 		n, err := f.Read(b[len(b):min(int64(cap(b)), limit+1)])
 		b = b[:len(b)+n]
 		if err == io.EOF {
-			return b, nil
+			return WithoutMark(b), nil
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return b[:limit], TooLarge{limit}
+	return WithoutMark(b[:limit]), TooLarge{limit}
 }
+
+// WithoutMark returns a text without the UTF-8 byte order mark at its beginning.
+func WithoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\xEF\xBB\xBF")) }
 
 // ReadDir lists at most limit entries of a directory, sorted by name. more says
 // that there are others.

@@ -27,6 +27,12 @@ func TestReadFile(t *testing.T) {
 		assert.Equal(t, TooLarge{10}, err)
 		assert.Len(t, b, 10, "as much as was asked for")
 	}
+	for text, want := range map[string]string{"\ufeff{}": "{}", "\ufeff": "", "{}\ufeff": "{}\ufeff", "\xEF\xBBx": "\xEF\xBBx"} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		b, err := ReadFile(file, 10)
+		require.NoError(t, err)
+		assert.Equal(t, want, string(b), "without byte order mark")
+	}
 	_, err := ReadFile(filepath.Join(dir, "none"), 10)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 	assert.Equal(t, "larger than 4 KiB", TooLarge{4 << 10}.Error())

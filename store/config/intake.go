@@ -26,7 +26,7 @@ func read(path string, limit int64) (string, error) {
 }
 
 func text(b []byte) string {
-	b = bytes.TrimPrefix(b, []byte("\ufeff"))
+	b = bounded.WithoutMark(b)
 	if !utf8.Valid(b) {
 		b = bytes.ToValidUTF8(b, []byte("\uFFFD"))
 	}
