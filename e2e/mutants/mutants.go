@@ -538,4 +538,6 @@ var mutants = []mutant{
 	{"an entry without a type cuts its branch off", "store/index.go", "if len(h.id) == 0 || string(h.kind)", "if h.kind == nil || len(h.id) == 0 || string(h.kind)", files},
 	{"a byte order mark stays in files", "protocol/bounded/bounded.go", "return bytes.TrimPrefix(text, []byte(\"\\xEF\\xBB\\xBF\"))", "return bytes.TrimPrefix(text, nil)", []string{"./protocol/bounded"}},
 	{"a lone backslash breaks a call", "protocol/args.go", "a.doubleBackslash(len(a.out)-1, c)", "a.mode = modeBroken", lines},
+	{"items of one index are one item", "providers/responses/stream.go", "call != \"\" && it.call != \"\" && call != it.call, it.closed && id", "it.closed && it.call != call && id == it.id, false && id", []string{"./providers/responses", "-run", "TestRecorded"}},
+	{"calls without index and id are one call", "providers/openai/stream.go", "case last.whole() && (begins || name != last.name):\n\t\treturn nil\n", "", []string{"./providers/openai", "-run", "TestRecorded"}},
 }

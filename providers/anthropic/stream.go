@@ -51,6 +51,7 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 	case "content_block_stop":
 		if b := d.blocks[index]; b != nil {
 			d.close(b)
+			delete(d.blocks, index) // some servers give all blocks the same index
 		}
 	case "message_start":
 		d.out.Start(data.Get("message.id").Str)
@@ -109,7 +110,7 @@ func (d *decoder) delta(index int64, delta gjson.Result) {
 	var kind, signature, prose, thought, args gjson.Result
 	protocol.Members(delta, deltaMembers, &kind, &signature, &prose, &thought, &args)
 	b := d.blocks[index]
-	if b == nil {
+	if b == nil || kind.Str == "text_delta" && b.kind != protocol.BlockText || kind.Str == "thinking_delta" && b.kind != protocol.BlockThinking {
 		if b = d.unannounced(index, kind.Str); b == nil {
 			return
 		}

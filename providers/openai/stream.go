@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -41,6 +42,7 @@ type toolCall struct {
 	part      int
 	index     int64 // the server's, none if it gave none
 	id, name  string
+	args      protocol.ArgsBuilder
 	signature string
 }
 
@@ -118,12 +120,14 @@ func (d *decoder) delta(delta gjson.Result) {
 	}
 	d.content(content)
 	d.grow(protocol.BlockText, "", wire.String(refusal))
+	beside := false
 	calls.ForEach(func(_, call gjson.Result) bool {
-		d.toolCall(call)
+		d.toolCall(call, beside)
+		beside = true
 		return true
 	})
 	if call.IsObject() { // the form before tool_calls
-		d.toolCall(gjson.Parse(`{"index":0,"function":` + call.Raw + `}`))
+		d.toolCall(gjson.Parse(`{"index":0,"function":`+call.Raw+`}`), false)
 	}
 	details.ForEach(func(_, detail gjson.Result) bool {
 		d.detail(detail)
@@ -167,13 +171,18 @@ func (d *decoder) close() {
 	}
 }
 
-func (d *decoder) toolCall(v gjson.Result) {
+func (d *decoder) toolCall(v gjson.Result, beside bool) {
 	if !v.IsObject() {
 		return
 	}
 	d.close()
 	id, name := wire.String(v.Get("id")), wire.String(v.Get("function.name"))
-	c := d.find(v.Get("index"), id, name)
+	args := v.Get("function.arguments")
+	text := wire.String(args)
+	if args.IsObject() { // an object instead of its text
+		text = args.Raw
+	}
+	c := d.find(v.Get("index"), id, name, beside, strings.HasPrefix(strings.TrimSpace(text), "{"))
 	if c == nil {
 		index := int64(none)
 		if v.Get("index").Type == gjson.Number {
@@ -187,19 +196,20 @@ func (d *decoder) toolCall(v gjson.Result) {
 	if extra := v.Get("extra_content"); extra.IsObject() {
 		c.signature = extra.Raw
 	}
-	args := v.Get("function.arguments")
-	if args.IsObject() { // an object instead of its text
-		d.out.Delta(c.part, args.Raw)
-		return
-	}
-	d.out.Delta(c.part, wire.String(args))
+	c.args.Feed(text)
+	d.out.Delta(c.part, text)
 }
+
+// whole says whether the arguments are one whole object.
+func (c *toolCall) whole() bool { return c.args.Text() != "" && c.args.Complete() }
 
 // find is the call that a piece belongs to, nil for a new one. The index
 // decides; but some servers give all calls the same one, or none, and tell them
 // apart by the id. Others send an id of their own with every piece: then only a
 // name begins a new call.
-func (d *decoder) find(index gjson.Result, id, name string) *toolCall {
+//
+// beside says that the piece follows another one in the same event, begins that arguments begin with it.
+func (d *decoder) find(index gjson.Result, id, name string, beside, begins bool) *toolCall {
 	if len(d.calls) == 0 {
 		return nil
 	}
@@ -212,7 +222,14 @@ func (d *decoder) find(index gjson.Result, id, name string) *toolCall {
 			}
 		}
 	}
-	if last != nil && id != "" && last.id != "" && id != last.id && name != "" {
+	switch {
+	case last == nil, id != "" && last.id != "" && id != last.id && name != "":
+		return nil
+	case id != "" || name == "":
+		return last
+	case index.Type != gjson.Number && (beside || last.name != "" && name != last.name):
+		return nil // nothing says which call it is, and one name does not come in two pieces there
+	case last.whole() && (begins || name != last.name):
 		return nil
 	}
 	return last

@@ -15,7 +15,7 @@ import (
 // and an event that ends the whole.
 type decoder struct {
 	out   *wire.Parts
-	items map[string]*item // by key
+	items map[string]*item // the newest by key
 	order []*item
 }
 
@@ -26,6 +26,9 @@ type item struct {
 	id     string // the service's id of the item
 	call   string // a call's own id
 	phase  string // of a text
+	key    string // of its first event
+	custom bool   // a call whose input is a text and no JSON: it is known when the item is done
+	named  bool   // it was announced: its ids are known
 	grew   bool   // something of it was streamed
 	gap    bool   // the next piece of thinking begins a new paragraph
 	closed bool
@@ -41,19 +44,19 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 	case "response.function_call_arguments.delta":
 		d.grow(data, protocol.BlockToolCall)
 	case "response.function_call_arguments.done":
-		if it := d.items[key(data)]; it != nil && !it.grew {
+		if it := d.item(data); it != nil && !it.grew && !it.custom {
 			d.add(it, wire.String(data.Get("arguments")))
 		}
 	case "response.reasoning_summary_part.added":
-		if it := d.items[key(data)]; it != nil {
+		if it := d.item(data); it != nil {
 			it.gap = it.grew
 		}
 		d.out.Alive()
 	case "response.output_item.added":
-		d.open(key(data), data.Get("item"))
+		d.announce(data)
 		d.out.Alive()
 	case "response.output_item.done":
-		d.whole(key(data), data.Get("item"))
+		d.whole(d.same(data), key(data), data.Get("item"))
 		d.out.Alive()
 	case "response.created":
 		d.out.Start(data.Get("response.id").Str)
@@ -80,20 +83,74 @@ func key(event gjson.Result) string {
 	return event.Get("item.id").Str
 }
 
+// item is the item that an event belongs to, nil for none: that of its id, else the newest of its index. Some
+// servers give all items the same index.
+func (d *decoder) item(event gjson.Result) *item {
+	if id := event.Get("item_id").Str; id != "" {
+		for _, it := range d.order {
+			if it.named && it.id == id {
+				return it
+			}
+		}
+	}
+	return d.items[key(event)]
+}
+
+// same is the item that an event with an item describes, nil if it describes one that is new: an item of the
+// same index is another one if its kind differs, or its call, or if it is done and has another id.
+func (d *decoder) same(event gjson.Result) *item {
+	v := event.Get("item")
+	id, call, kind := v.Get("id").Str, v.Get("call_id").Str, kindOf(v)
+	for _, it := range d.order {
+		if it.named && it.kind == kind && (call != "" && it.call == call || call == "" && id != "" && it.id == id) {
+			return it
+		}
+	}
+	it := d.items[key(event)]
+	switch {
+	case it == nil, it.kind != kind, call != "" && it.call != "" && call != it.call, it.closed && id != "" && it.id != "" && id != it.id:
+		return nil
+	}
+	return it
+}
+
+// announce begins an item, unless it began without being announced.
+func (d *decoder) announce(event gjson.Result) {
+	it, v := d.same(event), event.Get("item")
+	if id := v.Get("id").Str; it != nil && it.named && id != "" && it.id != id {
+		it = nil
+	}
+	if it == nil {
+		it = d.open(key(event), v)
+	}
+	if it != nil {
+		it.named = true
+	}
+}
+
+// kindOf is the kind of block that an item becomes.
+func kindOf(v gjson.Result) protocol.BlockKind {
+	switch v.Get("type").Str {
+	case "reasoning":
+		return protocol.BlockThinking
+	case "function_call", "custom_tool_call":
+		return protocol.BlockToolCall
+	}
+	return protocol.BlockText
+}
+
 // open begins the block of an item, nil for an item of a kind that is not ours
 // to show.
 func (d *decoder) open(key string, v gjson.Result) *item {
-	if it := d.items[key]; it != nil {
-		return it
-	}
-	it := &item{id: v.Get("id").Str, phase: v.Get("phase").Str}
+	it := &item{id: v.Get("id").Str, phase: v.Get("phase").Str, kind: kindOf(v)}
 	id, name := "", ""
 	switch v.Get("type").Str {
-	case "message":
-	case "reasoning":
-		it.kind = protocol.BlockThinking
-	case "function_call":
-		it.kind, it.call = protocol.BlockToolCall, v.Get("call_id").Str
+	case "message", "reasoning":
+	case "function_call", "custom_tool_call":
+		it.custom, it.call = v.Get("type").Str == "custom_tool_call", v.Get("call_id").Str
+		if it.custom {
+			it.id = "" // it goes back as a function call, which has other ids
+		}
 		id, name = it.toolID(), v.Get("name").Str
 	default:
 		return nil
@@ -102,7 +159,7 @@ func (d *decoder) open(key string, v gjson.Result) *item {
 }
 
 func (d *decoder) begin(key string, it *item, id, name string) *item {
-	it.part = d.out.Open(it.kind, id, name)
+	it.part, it.key = d.out.Open(it.kind, id, name), key
 	d.items[key] = it
 	d.order = append(d.order, it)
 	return it
@@ -119,13 +176,12 @@ func (it *item) toolID() string {
 // grow adds a delta to its item. Text and thinking need no announcement: some
 // servers skip it.
 func (d *decoder) grow(event gjson.Result, kind protocol.BlockKind) {
-	k := key(event)
-	it := d.items[k]
-	if it == nil {
+	it := d.item(event)
+	if it == nil || it.kind != kind && it.closed {
 		if kind == protocol.BlockToolCall {
 			return // nobody could tell what it calls
 		}
-		it = d.begin(k, &item{kind: kind, id: event.Get("item_id").Str}, "", "")
+		it = d.begin(key(event), &item{kind: kind, id: event.Get("item_id").Str}, "", "")
 	}
 	if it.kind == kind {
 		d.add(it, wire.String(event.Get("delta")))
@@ -145,8 +201,10 @@ func (d *decoder) add(it *item, text string) {
 
 // whole closes an item with what its last event says, and fills in what was not
 // streamed.
-func (d *decoder) whole(key string, v gjson.Result) {
-	it := d.open(key, v)
+func (d *decoder) whole(it *item, key string, v gjson.Result) {
+	if it == nil {
+		it = d.open(key, v)
+	}
 	if it == nil || it.closed {
 		return
 	}
@@ -171,7 +229,7 @@ func (d *decoder) whole(key string, v gjson.Result) {
 		if call := v.Get("call_id").Str; call != "" {
 			it.call = call
 		}
-		if id := v.Get("id").Str; id != "" {
+		if id := v.Get("id").Str; id != "" && !it.custom {
 			it.id = id
 		}
 		end.ID, end.Name = it.toolID(), v.Get("name").Str
@@ -204,10 +262,22 @@ func textOf(v gjson.Result) string {
 		}
 		return strings.Join(list, "\n\n")
 	}
+	if v.Get("type").Str == "custom_tool_call" {
+		return customArgs(wire.String(v.Get("input")))
+	}
 	if args := v.Get("arguments"); args.IsObject() { // an object instead of its text
 		return args.Raw
 	}
 	return wire.String(v.Get("arguments"))
+}
+
+// customArgs are the arguments of a call whose input is a text: the object that it holds, else the text
+// as the member input.
+func customArgs(input string) string {
+	if protocol.ValidJSON([]byte(input)) && gjson.Parse(input).IsObject() {
+		return input
+	}
+	return string(append(wire.Str(nil, `{"input":`, input), '}'))
 }
 
 // finish ends the answer as the status of the response says.
@@ -241,8 +311,9 @@ func (d *decoder) rest(output gjson.Result) {
 	output.ForEach(func(_, v gjson.Result) bool {
 		k := strconv.Itoa(n)
 		n++
-		if d.items[k] != nil || !streamed {
-			d.whole(k, v)
+		it := d.same(gjson.Parse(`{"output_index":` + k + `,"item":` + v.Raw + `}`))
+		if it != nil || !streamed || kindOf(v) == protocol.BlockToolCall {
+			d.whole(it, k, v)
 		}
 		return true
 	})
