@@ -308,7 +308,7 @@ type (
 		Dialect  string   `json:"dialect" doc:"union, s0, s1, s2, s3, s4 or pi1."`
 		Features []string `json:"features" doc:"Features to switch on; unknown ones are dropped."`
 
-		ClientID string      `json:"clientId" doc:"Names the client over its connections: 8 to 64 letters, digits, - and _. Others are told who has answered. Its commands need ids that are texts, each used once: one that comes again, byte for byte, gets the same answer (replayed) and does nothing twice, up to ten minutes after its connection has ended. What only asks is answered anew."`
+		ClientID string      `json:"clientId" doc:"Names the client across its connections: 8 to 64 letters, digits, - and _. Other clients read it in the outcome of dialogs. Ids of its commands are strings, each used once. A command that is repeated byte for byte gets the same response (replayed) and takes effect once, until ten minutes after its connection has ended. Read-only commands are executed again."`
 		Client   *ClientName `json:"client" doc:"What it is, for people."`
 		UI       []string    `json:"ui" doc:"The dialogs that the client can show, of select, confirm, input, editor, notify and approval; others are dropped; all without it. It is not asked by others: list_open_sessions says that something waits. Where approval is missing and select is not, tool calls are asked about by select. Where nobody who is attached can show one, and the session is not retained, the dialog is over at once: lost."`
 	}

@@ -59,7 +59,7 @@ func (s *SessionState) Weight() int {
 
 // ProjectTrust says how much of what a project brings is obeyed.
 type ProjectTrust struct {
-	Trusted   bool     `json:"trusted" doc:"It may start programs, redirect, loosen and widen; else it brings texts, and settings that do none of it."`
+	Trusted   bool     `json:"trusted" doc:"Its configuration may run programs, change endpoints and relax limits. Otherwise only text is loaded, and settings without these effects."`
 	DecidedBy string   `json:"decidedBy" doc:"A flag, an extension (project_trust), a client that was asked (dialog), the trust.json that has a decision, or defaultProjectTrust."`
 	LeftOut   []string `json:"leftOut" doc:"What was left out: keys of its settings.json, files and directories, queued input."`
 }

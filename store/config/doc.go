@@ -10,9 +10,9 @@
 // project: .pi/ and .agents/ in the working directory. Nobody has looked at a
 // project because its directory was opened, so [Parts] says of everything it
 // may bring what it could do, and [Decide] whether it is trusted with that:
-// without trust its texts load, and settings that start, redirect, loosen and
-// widen nothing. Context files (AGENTS.md) load in any case, as in pi: they are
-// text for the model and name no programs to run.
+// without trust its text loads, and settings that cannot run programs, change
+// endpoints, relax limits or grant anything. Context files (AGENTS.md) load in
+// any case, as in pi: they are text for the model and name no programs to run.
 //
 // All of it was written by somebody else, so all of it is read within limits:
 // see package bounded and [protocol.Limits].

@@ -68,16 +68,24 @@ func listed(which func(Part) bool, name func(Part) string) string {
 const referenceHead = `
 ## What a project may bring
 
-A repository runs nothing by being opened. What its ` + "`.pi`" + ` and its other files may bring is one table
-(` + "`config.Parts`" + `), the same for every way in. Of a project that is not trusted texts load, and settings that start, redirect,
-loosen and widen nothing. What is left out is named once on stderr and in ` + "`get_state`" + ` (member ` + "`project`" + `).
+Opening a repository runs none of its code. One table (` + "`config.Parts`" + `) lists what ` + "`.pi`" + ` and other files of a project may
+contain, and what each part could do. In a project that is not trusted, troupe loads only text, and settings that cannot
+run programs, change endpoints, relax limits or grant anything. What is left out is named once on stderr and in
+` + "`get_state`" + ` (member ` + "`project`" + `).
 
-The first of these decides: the flags ` + "`--approve` and `--no-approve`" + `, for all sessions of the run; ` + "`<agentDir>/troupe/trust.json`" + `;
-pi's ` + "`<agentDir>/trust.json`" + `; the user's setting ` + "`defaultProjectTrust`" + ` (` + "`always`" + `; ` + "`never`" + ` is no, ` + "`ask`" + ` is no until somebody says yes), which ` + "`open_session`" + ` may bring
-among its settings. A trust.json is an object of absolute directories without symbolic links, each true, false or null, and the
-nearest directory at or above the working directory counts: ` + "`{\"/home/me/work\": true}`" + `. One that cannot be read
-trusts nobody. pi's is never written; ours is by ` + "`troupe serve`" + `, which asks: the first session of a directory about which nobody has decided
-shows its clients an ` + "`extension_ui_request`" + ` of method ` + "`select`" + `, once. A yes counts from the end of the run that is under way; no answer is no.
+The first of these decides whether a project is trusted:
+
+1. the flags ` + "`--approve`" + ` and ` + "`--no-approve`" + `, for all sessions of the run
+2. ` + "`<agentDir>/troupe/trust.json`" + `
+3. pi's ` + "`<agentDir>/trust.json`" + `
+4. the user's setting ` + "`defaultProjectTrust`" + `, which ` + "`open_session`" + ` may also set: ` + "`always`" + `, ` + "`never`" + `, or ` + "`ask`" + `, which means
+   no until a client decides
+
+A trust.json is an object of absolute directories without symbolic links: ` + "`{\"/home/me/work\": true}`" + `. Values are true,
+false or null. The nearest directory at or above the working directory counts. If the file cannot be read, no project is
+trusted. troupe never writes pi's file. ` + "`troupe serve`" + ` writes its own: the first session in a directory without a decision
+shows its clients an ` + "`extension_ui_request`" + ` of the method ` + "`select`" + `, once. Trust takes effect when the active run has
+ended. No answer means no trust.
 
 Settings of ` + "`open_session`" + ` are the client's own words and need no trust. A project's proxy and timeouts hold for its own sessions.
 `

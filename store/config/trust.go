@@ -20,7 +20,7 @@ type Access uint8
 
 const (
 	ContextOnly Access = iota // context files; what pi 1.x loads of a project that is not trusted
-	Texts                     // all texts, and settings that start, redirect, loosen and widen nothing
+	Texts                     // all text, and settings that cannot run programs, change endpoints, relax limits or grant anything
 	Everything                // the project is trusted
 )
 
