@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -42,7 +43,7 @@ func ParseSandbox(word string) (SandboxFiles, error) {
 	if f := SandboxFiles(word); f != SandboxOff && slices.Contains(sandboxOrder, f) {
 		return f, nil
 	}
-	return "", errors.New("the sandbox is none of off, workspace, readonly")
+	return "", fmt.Errorf("want off, workspace or readonly, not %q", word)
 }
 
 // StricterSandbox is the stricter of two.

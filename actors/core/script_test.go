@@ -264,7 +264,7 @@ func scriptStep(t *testing.T, w *world, d *datadriven.TestData) []Effect {
 		case d.HasArg("ask"):
 			in.Answer = Judged{Ask: &protocol.ApprovalRequest{Kind: "execute", Title: "Run it", Why: protocol.ApprovalWhy{Reason: "the mode is ask"}, Options: []protocol.ApprovalOption{
 				{ID: "once", Kind: protocol.AllowOnce, Label: "Allow once"},
-				{ID: "session", Kind: protocol.AllowAlways, Label: "Allow in this session", Rules: []string{"bash(make)"}},
+				{ID: "session", Kind: protocol.AllowAlways, Label: "Allow for this session", Rules: []string{"bash(make)"}},
 			}}}
 		}
 		return w.step(in)

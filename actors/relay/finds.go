@@ -166,7 +166,7 @@ func (r *relay) openOn(n *node, a answer) []protocol.OpenSessionInfo {
 		Data struct{ Sessions []protocol.OpenSessionInfo }
 	}
 	if err := json.Unmarshal(a.line, &said); err != nil {
-		r.shared.Log.Warn().Err(err).Str("node", n.Name).Msg("a node's sessions are not listed")
+		r.shared.Log.Warn().Err(err).Str("node", n.Name).Msg("sessions of a node are not listed")
 	}
 	return said.Data.Sessions
 }

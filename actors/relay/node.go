@@ -54,7 +54,7 @@ func (r *relay) connected(c actor.Context, m connected) {
 		return
 	}
 	if m.err != nil {
-		r.shared.Log.Info().Err(m.err).Str("node", m.node).Msg("no wire to the node of a session")
+		r.shared.Log.Info().Err(m.err).Str("node", m.node).Msg("no connection to the node of a session")
 		delete(r.nodes, m.node)
 		if errors.Is(m.err, cluster.ErrUpgrade) {
 			for _, s := range r.sessions {
@@ -161,7 +161,7 @@ func (r *relay) lost(c actor.Context, m lost) {
 		return
 	}
 	if m.err != nil && !errors.Is(m.err, io.EOF) {
-		r.shared.Log.Info().Err(m.err).Str("node", m.node).Msg("the wire to a node has ended")
+		r.shared.Log.Info().Err(m.err).Str("node", m.node).Msg("connection to a node has ended")
 	}
 	r.cut(n)
 	delete(r.nodes, m.node)

@@ -34,5 +34,5 @@ func (v *visitor) Answered(a conn.Answer) {
 			said = said.Str(of.key, of.value)
 		}
 	}
-	said.Msg("asked")
+	said.Msg("command")
 }

@@ -24,7 +24,7 @@ func (s *Server) accept(l net.Listener, take func(net.Conn)) {
 			return
 		}
 		if err != nil { // no descriptor is left, for one
-			s.Log.Warn().Err(err).Msg("a client could not be taken")
+			s.Log.Warn().Err(err).Msg("client rejected")
 			time.Sleep(wait)
 			wait = min(2*wait, time.Second)
 			continue
@@ -51,11 +51,11 @@ func (c *peerClient) Close() error {
 func (s *Server) takePeer(raw net.Conn, side *peer.Side) {
 	c, who, err := side.Accept(raw)
 	if err != nil {
-		s.Log.Warn().Err(err).Stringer("peer", raw.RemoteAddr()).Msg("no node was let in")
+		s.Log.Warn().Err(err).Stringer("peer", raw.RemoteAddr()).Msg("node rejected")
 		return
 	}
 	if !s.enter() {
-		s.Log.Warn().Str("node", c.Node).Msg("a client was turned away: too many connections")
+		s.Log.Warn().Str("node", c.Node).Msg("client rejected: too many connections")
 		_ = c.Close()
 		return
 	}
@@ -69,7 +69,7 @@ func (s *Server) takePeer(raw net.Conn, side *peer.Side) {
 	s.led(client, true)
 	s.run(s.behindNode(who), client)
 	s.led(client, false)
-	s.Log.Info().Str("client", name).Msg("gone")
+	s.Log.Info().Str("client", name).Msg("disconnected")
 }
 
 // led notes that a node leads a client here, or does no more.

@@ -136,7 +136,7 @@ func (s *Server) beside(f func()) { kernel.Beside(f, s.crashed) }
 func (s *Server) crashed(reason any) { crashed(&s.Log, reason) }
 
 func crashed(log *zerolog.Logger, reason any) {
-	log.Error().Interface("panic", reason).Bytes("stack", debug.Stack()).Msg("a client was lost to a fault of the daemon")
+	log.Error().Interface("panic", reason).Bytes("stack", debug.Stack()).Msg("client lost after an internal error")
 }
 
 func (s *Server) watchTokens() {
@@ -292,7 +292,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request, by who) {
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 	if err := s.Metrics(w); err != nil {
-		s.Log.Info().Err(err).Msg("metrics were not read to the end")
+		s.Log.Info().Err(err).Msg("metrics response was not read completely")
 	}
 }
 
@@ -364,8 +364,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		s.Log.Error().Err(err).Msg("a device could not be kept")
-		s.refuse(w, r, http.StatusInternalServerError, "the device could not be kept")
+		s.Log.Error().Err(err).Msg("device could not be stored")
+		s.refuse(w, r, http.StatusInternalServerError, "the device could not be stored")
 		return
 	}
 	s.Log.Info().Str("peer", r.RemoteAddr).Str("device", device.ID).Str("name", device.Name).Str("scope", string(device.Scope)).Msg("signed in")
@@ -411,7 +411,7 @@ func (s *Server) authorised(w http.ResponseWriter, r *http.Request, next func(w 
 	s.Log.Info().Str("peer", peer).Str("device", device).Str("path", path).Msg("connected")
 	next(w, r, who{device, scope}, func() {
 		s.leave()
-		s.Log.Info().Str("peer", peer).Str("device", device).Str("path", path).Msg("gone")
+		s.Log.Info().Str("peer", peer).Str("device", device).Str("path", path).Msg("disconnected")
 	})
 }
 
@@ -498,7 +498,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 			s.refuse(w, r, taken.status, strings.TrimSpace(string(taken.why)))
 			return
 		}
-		s.Log.Warn().Err(err).Str("peer", r.RemoteAddr).Msg("no WebSocket")
+		s.Log.Warn().Err(err).Str("peer", r.RemoteAddr).Msg("WebSocket handshake failed")
 		return
 	}
 	ws.SetReadLimit(int64(cfg.LongestLine()))

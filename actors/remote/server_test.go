@@ -158,8 +158,8 @@ func TestAccessLog(t *testing.T) {
 	v.Answered(conn.Answer{Command: "hello", ClientID: "client-1"})
 	v.Answered(conn.Answer{Session: "s1", Command: "get_state", Asks: true})
 	v.Answered(conn.Answer{Session: "s1", Command: "approval_response", Code: "forbidden"})
-	assert.Equal(t, `{"level":"info","client":"WebSocket 1","device":"d1","clientId":"client-1","command":"hello","message":"asked"}
-{"level":"info","client":"WebSocket 1","device":"d1","clientId":"client-1","session":"s1","command":"approval_response","code":"forbidden","message":"asked"}
+	assert.Equal(t, `{"level":"info","client":"WebSocket 1","device":"d1","clientId":"client-1","command":"hello","message":"command"}
+{"level":"info","client":"WebSocket 1","device":"d1","clientId":"client-1","session":"s1","command":"approval_response","code":"forbidden","message":"command"}
 `, said.String())
 }
 

@@ -143,12 +143,12 @@ func (s *Server) takeLines(c net.Conn) {
 		err = fmt.Errorf("user %d is not this one", uid)
 	}
 	if err != nil {
-		s.Log.Warn().Err(err).Int("pid", pid).Msg("a client was turned away")
+		s.Log.Warn().Err(err).Int("pid", pid).Msg("client rejected")
 		_ = c.Close()
 		return
 	}
 	if !s.enter() {
-		s.Log.Warn().Int("pid", pid).Msg("a client was turned away: too many connections")
+		s.Log.Warn().Int("pid", pid).Msg("client rejected: too many connections")
 		turnAway(c, "overloaded", errors.New("too many connections"))
 		return
 	}
@@ -170,7 +170,7 @@ func (s *Server) takeLines(c net.Conn) {
 	}
 	s.Log.Info().Str("client", client.name).Msg("connected")
 	s.run(cfg, client)
-	s.Log.Info().Str("client", client.name).Msg("gone")
+	s.Log.Info().Str("client", client.name).Msg("disconnected")
 }
 
 // invitation answers "troupe serve pair".
@@ -189,7 +189,7 @@ func (s *Server) pair(c net.Conn, name string, scope Scope) error {
 	case scope != ScopeFull && scope != ScopeView:
 		return fmt.Errorf("scope %q: want %s or %s", scope, ScopeFull, ScopeView)
 	}
-	s.Log.Info().Str("client", name).Str("scope", string(scope)).Msg("a browser is invited")
+	s.Log.Info().Str("client", name).Str("scope", string(scope)).Msg("browser invited")
 	said, _ := json.Marshal(invitation{Success: true, URL: s.Tokens.Invite(scope)})
 	_ = c.SetWriteDeadline(time.Now().Add(handshakeTime))
 	_, _ = c.Write(append(said, '\n')) // whoever is gone does not want it

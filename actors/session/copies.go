@@ -89,7 +89,7 @@ func (h *Shared) TryDisk() (stuck bool) {
 	if stuck = err != nil; stuck != cl.copies.stuck {
 		cl.copies.stuck = stuck
 		cl.Member.Says(func(n *cluster.Node) { n.Stuck = stuck })
-		h.complaints.log.Warn().Err(err).Bool("stuck", stuck).Str("directory", cl.Dir).Msg("whether this node can write to its disk has changed: it takes no sessions as long as it cannot")
+		h.complaints.log.Warn().Err(err).Bool("stuck", stuck).Str("directory", cl.Dir).Msg("disk check changed: a node that cannot write takes no sessions")
 	}
 	return stuck
 }

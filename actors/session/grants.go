@@ -147,7 +147,7 @@ func (s *Session) answeredForProject(c actor.Context, m core.UIAnswered, then fu
 	}
 	s.keepGrants(c, o.Rules, m.By, func(c actor.Context, err error) {
 		if err != nil {
-			s.log.Warn().Err(err).Msg("what was allowed for the project cannot be kept: it is allowed for the session")
+			s.log.Warn().Err(err).Msg("grant for the project cannot be stored: it is granted for the session")
 		}
 		then(c)
 	})

@@ -59,7 +59,7 @@ func (h *Shared) takeIn(path string, header protocol.Header, how asFile) (*store
 		return nil, keptError(id, err)
 	}
 	if _, err := old.Append(protocol.MovedEntry(id), time.Now().UnixMilli(), true); err != nil {
-		h.complaints.log.Warn().Err(err).Str("file", path).Msg("the file does not say that its session is in the cluster now")
+		h.complaints.log.Warn().Err(err).Str("file", path).Msg("session file could not be marked as a copy")
 	}
 	return h.openKept(link.OpenSpec{ID: id, Claim: true}, bySelf)
 }

@@ -265,7 +265,7 @@ func (s *sessions) nodeDied(c actor.Context, name string) {
 		defer cancel()
 		all, err := cl.listed(ctx)
 		if err != nil {
-			log.Warn().Err(err).Str("node", name).Msg("the sessions of a lost node wait until somebody asks for them")
+			log.Warn().Err(err).Str("node", name).Msg("sessions of a lost node wait for their next command")
 		}
 		found := orphans{}
 		for _, of := range all {

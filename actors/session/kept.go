@@ -329,7 +329,7 @@ func (k *kept) Close(whole bool) {
 		return
 	}
 	if err := k.wait(k.owned.Release); err != nil {
-		k.log.Info().Err(err).Msg("the session was not released: another node has to wait before it can have it")
+		k.log.Info().Err(err).Msg("session was not released: another node has to wait before it can open it")
 	}
 }
 

@@ -119,7 +119,7 @@ func (s *Session) current(c actor.Context, r *link.Request) bool {
 	case errors.Is(err, cluster.ErrFenced):
 		s.moveAway(c, "fenced")
 	case r == nil:
-		s.log.Warn().Err(err).Msg("whether the session is still this node's is not known")
+		s.log.Warn().Err(err).Msg("ownership of the session is in doubt")
 	default:
 		if final(err) {
 			s.life.state = stale

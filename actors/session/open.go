@@ -622,13 +622,13 @@ func (w *workspace) modelOf(provider, id string, models Models, warn zerolog.Log
 	warn = warn.With().Str("model", provider+"/"+id).Logger()
 	switch {
 	case w.modelAsked || providers.IsDemo(provider):
-		warn.Warn().Msg("the session's model is not known or has no key: another one is used")
+		warn.Warn().Msg("the session's model is unknown or has no key: another model is used")
 		return nil
 	case m == nil:
-		warn.Warn().Msg("the session's model is not known: prompts are refused until it is, or another one is chosen")
+		warn.Warn().Msg("the session's model is unknown: prompts are refused until another model is selected")
 		return protocol.MissingModel(provider, id)
 	}
-	warn.Warn().Msg("the session's model has no key: prompts are refused until it has, or another one is chosen")
+	warn.Warn().Msg("the session's model has no key: prompts are refused until it has one or another model is selected")
 	return m
 }
 

@@ -185,7 +185,7 @@ func (j *judging) question(call policy.Call, d policy.Decision) *protocol.Approv
 		a.Preview.Diff = j.tools.Preview(call.Tool, j.asked.Call.Arguments, j.env)
 	}
 	if len(d.Always) > 0 {
-		label := "Allow in this session"
+		label := "Allow for this session"
 		if d.Note != "" {
 			label += " (" + d.Note + ")"
 		}

@@ -151,9 +151,9 @@ func (s *Session) trustAnswered(c actor.Context, m core.UIAnswered, how protocol
 	s.shared.trust.said.Store(cwd, map[bool]string{true: config.TrustedByAnswer}[yes])
 	done := func(c actor.Context, err error) {
 		if err != nil {
-			s.log.Warn().Err(err).Str("cwd", dir).Msg("whether the project is trusted cannot be kept: the answer counts until troupe ends")
+			s.log.Warn().Err(err).Str("cwd", dir).Msg("trust decision cannot be stored: it is valid until troupe exits")
 		}
-		s.log.Info().Str("cwd", dir).Bool("trusted", yes).Msg("a client was asked about the project")
+		s.log.Info().Str("cwd", dir).Bool("trusted", yes).Msg("client asked to trust the project")
 		s.trust.said = yes && s.work.cwd == cwd
 		s.offerTrust(c)
 	}

@@ -60,7 +60,7 @@ func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 		case m.seq != 0:
 			s.do(c, core.Reply{Seq: m.seq, Err: m.err})
 		default:
-			s.log.Warn().Str("error", m.err.Message).Msg("what the project brings cannot be read")
+			s.log.Warn().Str("error", m.err.Message).Msg("project configuration cannot be read")
 		}
 		switch {
 		case s.ext.pid == nil || s.ext.load.done:
@@ -96,7 +96,7 @@ func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 func (s *Session) spent() *protocol.BudgetSpent {
 	spent, err := s.file.View().Spent()
 	if err != nil {
-		s.log.Warn().Err(err).Msg("what the session has used up cannot be read: it is counted from now on")
+		s.log.Warn().Err(err).Msg("past usage of the session cannot be read: usage is counted from now on")
 		s.suspect(protocol.CodeIO.Errorf("%s", err))
 	}
 	return spent

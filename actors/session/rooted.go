@@ -224,7 +224,7 @@ func (t *rooted) keepHere() {
 	files, err := t.root.SetAside(ctx, t.env, t.id)
 	switch {
 	case err != nil:
-		t.log.Warn().Err(err).Msg("what could not be saved of the working tree is in the directory of the session only")
+		t.log.Warn().Err(err).Msg("unsaved changes of the working tree are in the session's directory only")
 	case len(files) > 0:
 		t.log.Warn().Strs("files", files).Str("kept", "refs/troupe/lost/"+t.id).
 			Msg("files were changed and could not be saved before the session was given up: they are kept in the repository of the root")

@@ -20,7 +20,7 @@ func (h *Shared) sandbox(spec link.OpenSpec, asked policy.Sandbox, cwd string) (
 			continue
 		}
 		if err != nil {
-			return s, protocol.CodeInvalidParams.Errorf("%s", err)
+			return s, protocol.CodeInvalidParams.Errorf("sandbox: %s", err)
 		}
 		s.Files = tools.StricterSandbox(s.Files, files)
 	}

@@ -166,7 +166,7 @@ const leaveLimit = 10 * time.Second
 // Close returns when nothing of the sessions, which have all ended, is under way.
 func (h *Shared) Close() {
 	if !h.isolated.settle(leaveLimit) {
-		h.complaints.log.Warn().Msg("workspaces of tasks are left as they are: to leave them in order takes too long")
+		h.complaints.log.Warn().Msg("workspaces of tasks were not cleaned up in time")
 	}
 }
 

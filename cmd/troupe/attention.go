@@ -94,11 +94,11 @@ func attend(d *actors.Daemon, log zerolog.Logger, tell func(notice)) {
 	looks.MultiSession, looks.ViewOnly, looks.Features = true, true, []string{string(protocol.FeatureSessionEvents)}
 	client := d.Dial(looks)
 	if _, err := client.Do(context.Background(), protocol.WatchSessions{}); err != nil {
-		log.Error().Str("error", err.Message).Msg("nobody will be told when a session wants attention")
+		log.Error().Str("error", err.Message).Msg("attention notifications are unavailable")
 		return
 	}
 	crashed := func(reason any) {
-		log.Error().Interface("panic", reason).Msg("nobody was told that a session wants attention")
+		log.Error().Interface("panic", reason).Msg("attention notification failed")
 	}
 	ns := notices{}
 	for {

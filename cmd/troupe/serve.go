@@ -256,7 +256,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	fmt.Fprintln(stderr, "troupe: clients connect with: troupe connect --to", path)
 	if network != nil {
 		server.ServeTCP(network)
-		fmt.Fprintln(stderr, "troupe: the page, for one browser in the next 10 minutes:", of.Tokens.Invite(remote.Scope(s.pair)))
+		fmt.Fprintln(stderr, "troupe: web page, valid for one browser and 10 minutes:", of.Tokens.Invite(remote.Scope(s.pair)))
 	}
 	var first os.Signal
 	select {

@@ -215,7 +215,7 @@ func testOddFiles(t *testing.T, b *browser.Browser) {
 		entries []string
 		shows   string
 	}{
-		"nothing":        {nil, "Nothing has been said yet"},
+		"nothing":        {nil, "No messages yet"},
 		"no JSON":        {[]string{`{"type":"message","id":"1","par`}, `{"type":"message","id":"1","par`},
 		"no object":      {[]string{`42`, `null`, `"text"`, `[]`}, "Unreadable line"},
 		"no members":     {[]string{`{}`, `{"type":"message"}`, `{"type":"message","message":{}}`}, "unknown"},

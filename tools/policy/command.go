@@ -48,7 +48,7 @@ func (s *Set) decideCommand(mode Mode, c Call) Decision {
 	case mode == ReadOnly:
 		return byMode(mode)
 	}
-	d := Decision{Verdict: Ask, Why: "the mode is " + string(mode), Note: note(asked)}
+	d := Decision{Verdict: Ask, Why: "the permission mode is " + string(mode), Note: note(asked)}
 	switch {
 	case sc.opaque != "":
 		d.Why = sc.opaque

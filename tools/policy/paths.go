@@ -152,11 +152,11 @@ func (s *Set) decidePath(mode Mode, t target) Decision {
 	case t.kind == Read && (mode == Edits || s.inside(t.real)), mode == Edits && s.inside(t.real):
 		return Decision{Verdict: Allow}
 	case mode == ReadOnly && t.kind == Read:
-		return Decision{Verdict: Deny, Why: "the mode is readonly, and " + t.written + " is outside of the working directory"}
+		return Decision{Verdict: Deny, Why: "the permission mode is readonly, and " + t.written + " is outside of the working directory"}
 	case mode == ReadOnly:
 		return byMode(mode)
 	}
-	return Decision{Verdict: Ask, Why: "the mode is " + string(mode), Always: alwaysPath(t)}
+	return Decision{Verdict: Ask, Why: "the permission mode is " + string(mode), Always: alwaysPath(t)}
 }
 
 // alwaysPath allows the directory of a path.

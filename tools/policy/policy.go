@@ -142,7 +142,7 @@ func (s *Set) decideTool(mode Mode, c Call) Decision {
 	if mode == ReadOnly {
 		return byMode(mode)
 	}
-	return Decision{Verdict: Ask, Why: "the mode is " + string(mode), Always: []string{c.Tool}}
+	return Decision{Verdict: Ask, Why: "the permission mode is " + string(mode), Always: []string{c.Tool}}
 }
 
 // limited looks for a rule that denies or asks.
@@ -156,4 +156,6 @@ func (s *Set) limited(matches func(*Rule) bool) (Decision, bool) {
 	return Decision{}, false
 }
 
-func byMode(mode Mode) Decision { return Decision{Verdict: Deny, Why: "the mode is " + string(mode)} }
+func byMode(mode Mode) Decision {
+	return Decision{Verdict: Deny, Why: "the permission mode is " + string(mode)}
+}

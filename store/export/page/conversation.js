@@ -32,7 +32,7 @@ class Conversation {
     this.chunks = [];
     for (let i = 0; i < items.length; i += itemsPerChunk) this.chunks.push(new Chunk(this, items.slice(i, i + itemsPerChunk)));
     this.root.replaceChildren(...this.chunks.map((c) => c.section));
-    if (items.length === 0) this.root.append(el("p", { class: "notice" }, "Nothing has been said yet."));
+    if (items.length === 0) this.root.append(el("p", { class: "notice" }, "No messages yet."));
     this.root.prepend(...this.forksAtTop());
     this.chunks[0]?.build();
     for (const c of this.chunks) this.watcher.observe(c.section);

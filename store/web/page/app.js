@@ -456,7 +456,7 @@ class App {
     if (byId("status").textContent !== says) this.announce(view ?? this, says);
     byId("earlier").hidden = !view?.hasMore;
     const empty = !view || (view.loaded && view.items.length === 0 && !view.answer);
-    byId("empty").replaceChildren(...(empty ? [view ? el("p", null, "Nothing has been said yet.")
+    byId("empty").replaceChildren(...(empty ? [view ? el("p", null, "No messages yet.")
       : el("p", null, "No session is open. ", !this.readOnly && el("button", { type: "button", class: "primary", click: () => this.newSession() }, "New session"))] : []));
     byId("widgets").replaceChildren(...(view ? [...view.widgets.values()].map((lines) => el("pre", { class: "plain" }, lines.map(plain).join("\n"))) : []),
       ...(view ? [...view.statuses.values()].map((text) => el("span", { class: "badge" }, plain(text))) : []));

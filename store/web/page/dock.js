@@ -39,7 +39,7 @@ class Dock {
 
   approval(a) {
     const preview = isObject(a.preview) ? a.preview : {};
-    const feedback = el("input", { type: "text", placeholder: "With a refusal: what the model is told", "aria-label": "Reason for a refusal" });
+    const feedback = el("input", { type: "text", placeholder: "Reason for denying (sent to the model)", "aria-label": "Reason for denying" });
     const edited = new Arguments(a.args, () => {
       for (const b of buttons) b.disabled = edited.changed && b.dataset.kind === "allow_always"; // it would allow what was asked, not what is written
     });

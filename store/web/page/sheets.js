@@ -106,7 +106,7 @@ class Sheets {
     } },
     el("label", null, "Directory", cwd), el("datalist", { id: "directories" }, directories.map((d) => el("option", { value: d }))),
     el("label", null, "Permissions", mode), el("label", null, "Name", name), wrong,
-    el("button", { type: "submit", class: "primary" }, "Begin"));
+    el("button", { type: "submit", class: "primary" }, "Create session"));
     this.open("New session", form);
     cwd.focus();
     if (!this.app.link.commands.has("list_directories")) return;
@@ -230,11 +230,11 @@ class Sheets {
         const result = await app.tell("export_html", { sessionId: view.handle });
         if (result?.path) app.alert("Written: " + result.path);
       } },
-      view && { name: "Open or close all thinking", brief: "t", run: () => app.unfold("thinking") },
-      view && { name: "Open or close all tool calls", brief: "o", run: () => app.unfold("tool") },
+      view && { name: "Expand or collapse thinking", brief: "t", run: () => app.unfold("thinking") },
+      view && { name: "Expand or collapse tool calls", brief: "o", run: () => app.unfold("tool") },
       mine && { name: "Close this session", run: () => app.tell("close_session", { sessionId: view.handle }) },
-      globalThis.Notification?.permission === "default" && { name: "Tell me when a session needs me", brief: "notifications of the browser", run: () => Notification.requestPermission() },
-      !app.readOnly && { name: "Credentials of providers", run: () => app.logins.list() },
+      globalThis.Notification?.permission === "default" && { name: "Enable notifications", brief: "when a session needs you", run: () => Notification.requestPermission() },
+      !app.readOnly && { name: "Provider credentials", run: () => app.logins.list() },
       { name: "Keys", brief: "?", run: () => this.help() },
       { name: "Forget this browser's token", run: () => app.forget() },
     ].filter(Boolean);
