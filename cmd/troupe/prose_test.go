@@ -16,7 +16,7 @@ var plainPages = []string{
 	"README.md", "docs/getting-started.md", "docs/troubleshooting.md", "docs/configuration.md", "docs/cli.md", "docs/clients.md", "docs/dependencies.md",
 	"docs/serve.md", "docs/api.md", "docs/pi-compatibility.md",
 	"docs/contributing.md", "docs/changelog.md", "docs/security-reporting.md", "docs/decisions/README.md",
-	"docs/architecture.md", "docs/logins.md", "docs/extensions.md", "docs/tested-extensions.md",
+	"docs/architecture.md", "docs/logins.md", "docs/extensions.md", "docs/tested-extensions.md", "docs/performance.md",
 	"docs/cluster/setup.md", "docs/cluster/clients.md", "docs/cluster/operations.md", "docs/cluster/limits.md",
 }
 
