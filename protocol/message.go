@@ -190,8 +190,7 @@ func Seal[M Message](m M) M {
 	if s, ok := any(m).(interface{ seal() *sealed }); ok {
 		text := s.seal()
 		text.enc = nil
-		n := SizeOf(m)
-		text.enc = m.AppendJSON(make([]byte, 0, n+n/16)) // with room for what is escaped
+		text.enc = m.AppendJSON(make([]byte, 0, SizeOf(m)))
 	}
 	return m
 }

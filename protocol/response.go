@@ -92,8 +92,8 @@ type Response struct {
 // written by its tags, or an [Appender].
 type Result any
 
-// Weighed is a value that knows roughly how many bytes it takes on the wire; 0
-// leaves it to [SizeOf].
+// Weighed is a value that knows the length of its JSON, where that is not the one of its members;
+// 0 leaves it to [SizeOf].
 type Weighed interface{ Weight() int }
 
 // Long is a result that is too large to be held as text at once: it is written
@@ -109,7 +109,7 @@ type Long interface {
 // Pieces is a Long that is made of N texts, one behind the other.
 type Pieces struct {
 	N      int // at least 1
-	Bytes  int // of memory, roughly
+	Bytes  int // their length
 	Append func(dst []byte, i int, dialect Dialect) []byte
 }
 
@@ -140,7 +140,7 @@ func (p Pieces) AppendPart(dst []byte, at int, dialect Dialect) (out []byte, nex
 }
 
 // NewList makes pieces of n items, with commas between them, between head and
-// tail; bytes is their weight.
+// tail; bytes is the length of the items.
 func NewList(head, tail string, n, bytes int, item func(dst []byte, i int) []byte) Pieces {
 	return newList(head, tail, n, bytes, func(dst []byte, i int, _ Dialect) []byte { return item(dst, i) })
 }
@@ -157,7 +157,7 @@ func NewMessages(list [][]byte) Pieces {
 }
 
 func newList(head, tail string, n, bytes int, item func(dst []byte, i int, d Dialect) []byte) Pieces {
-	return Pieces{n + 1, bytes, func(dst []byte, i int, d Dialect) []byte {
+	return Pieces{n + 1, len(head) + len(tail) + bytes + n, func(dst []byte, i int, d Dialect) []byte {
 		switch {
 		case i == 0:
 			dst = append(dst, head...)

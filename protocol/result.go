@@ -33,30 +33,6 @@ type SessionState struct {
 	Project               *ProjectTrust  `json:"project,omitempty" since:"troupe" doc:"Only if something that the project brings, or queued input of a session file, was left out."`
 }
 
-// Weight is about how many bytes the JSON takes, without a look at every member:
-// this is the answer that is asked for most often.
-func (s *SessionState) Weight() int {
-	n := 450 // names, and members of fixed length
-	if s.Model != nil {
-		n += 200 + len(s.Model.ID) + len(s.Model.Name) + len(s.Model.BaseURL)
-	}
-	for _, text := range []*string{s.SessionFile, s.SessionName} {
-		if text != nil {
-			n += len(*text)
-		}
-	}
-	for _, what := range s.WaitingFor {
-		n += len(what)
-	}
-	if s.Budget != nil {
-		n += 450
-	}
-	if s.Project != nil {
-		n += SizeOf(s.Project)
-	}
-	return n
-}
-
 // ProjectTrust says how much of what a project brings is obeyed.
 type ProjectTrust struct {
 	Trusted   bool     `json:"trusted" doc:"Its configuration may run programs, change endpoints and relax limits. Otherwise only text is loaded, and settings without these effects."`
@@ -343,7 +319,7 @@ type DirectoryList struct {
 func (l SessionList) Long() Pieces {
 	bytes := 0
 	for i := range l.Sessions {
-		bytes += 200 + len(l.Sessions[i].Path) + len(l.Sessions[i].FirstMessage) + len(l.Sessions[i].Text())
+		bytes += SizeOf(&l.Sessions[i])
 	}
 	end := `]}`
 	if l.NextCursor != "" {
@@ -407,13 +383,13 @@ type TreeEntry struct {
 	Preview   string  `json:"preview,omitempty"`
 }
 
-// weight is about that of the texts and the nodes.
+// weight returns the length of the entries.
 func (t SessionTree) weight() (bytes int) {
 	for todo := [][]TreeNode{t.Nodes}; len(todo) > 0; {
 		nodes := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for i := range nodes {
-			bytes += 200 + len(nodes[i].Entry.Preview)
+			bytes += SizeOf(&nodes[i].Entry)
 			if len(nodes[i].Children) > 0 {
 				todo = append(todo, nodes[i].Children)
 			}

@@ -78,10 +78,10 @@ func (p *SubagentPart) Long() Pieces {
 	head.Key("entries")
 	tail := Object{B: []byte(`]`)}
 	tail.Bool("hasMore", p.HasMore)
-	n, bytes := len(p.Entries), 0
+	n, bytes := len(p.Entries), len(head.B)+len(tail.B)
 	for _, list := range [][]json.RawMessage{p.Entries, p.Messages} {
 		for _, raw := range list {
-			bytes += len(raw)
+			bytes += len(raw) + 1
 		}
 	}
 	end := string(tail.Close())

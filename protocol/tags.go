@@ -36,8 +36,8 @@ func AppendAs(dst []byte, v any, dialect Dialect) []byte {
 	return formOf(of.Type()).append(dst, of, dialect)
 }
 
-// SizeOf is about how many bytes the JSON of v takes: what it says itself if it
-// is [Weighed], else its texts, with something for what is around them.
+// SizeOf returns the length of the JSON of v without encoding it. It may be a little larger where
+// dialects differ, and it never panics: a value that cannot be encoded has some size as well.
 func SizeOf(v any) int {
 	if v == nil {
 		return 0
@@ -104,7 +104,7 @@ func newForm(t reflect.Type) *form {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage]():
 		f.append = func(dst []byte, v reflect.Value, _ Dialect) []byte { return AppendRaw(dst, v.Bytes()) }
-		f.size = reflect.Value.Len
+		f.size = rawSize
 	case has(reflect.TypeFor[DialectAppender]()):
 		f.append = func(dst []byte, v reflect.Value, dialect Dialect) []byte {
 			return v.Interface().(DialectAppender).AppendAs(dst, dialect)
@@ -112,7 +112,11 @@ func newForm(t reflect.Type) *form {
 	case has(reflect.TypeFor[Appender]()):
 		f.append = func(dst []byte, v reflect.Value, _ Dialect) []byte { return v.Interface().(Appender).AppendJSON(dst) }
 	case t == reflect.TypeFor[json.Number](), has(reflect.TypeFor[json.Marshaler]()), has(reflect.TypeFor[encoding.TextMarshaler]()):
-		f.append = appendForeign
+		f.append, f.size = appendForeign, foreignSize
+	}
+	if extra := extraSize(t, f.size); extra > 0 {
+		members := f.size
+		f.size = func(v reflect.Value) int { return members(v) + extra }
 	}
 	if has(reflect.TypeFor[Weighed]()) {
 		byKind := f.size
@@ -133,7 +137,7 @@ func newForm(t reflect.Type) *form {
 		}
 		f.size = func(v reflect.Value) int {
 			if v.IsNil() {
-				return scalarSize
+				return len("null")
 			}
 			return whole.size(v)
 		}
@@ -141,23 +145,18 @@ func newForm(t reflect.Type) *form {
 	return f
 }
 
-// scalarSize is about what a number, a truth or null takes.
-const scalarSize = 5
-
-func scalar(reflect.Value) int { return scalarSize }
-
 // formByKind is the form of a type that says nothing about itself. What is in a
 // value of the type is looked up when one is written: types contain themselves.
 func formByKind(t reflect.Type) *form {
 	switch t.Kind() {
 	case reflect.String:
-		return &form{func(dst []byte, v reflect.Value, _ Dialect) []byte { return AppendString(dst, v.String()) }, reflect.Value.Len}
+		return &form{func(dst []byte, v reflect.Value, _ Dialect) []byte { return AppendString(dst, v.String()) }, stringSize}
 	case reflect.Bool:
-		return &form{func(dst []byte, v reflect.Value, _ Dialect) []byte { return strconv.AppendBool(dst, v.Bool()) }, scalar}
+		return &form{func(dst []byte, v reflect.Value, _ Dialect) []byte { return strconv.AppendBool(dst, v.Bool()) }, boolSize}
 	case reflect.Int, reflect.Int64:
-		return &form{func(dst []byte, v reflect.Value, _ Dialect) []byte { return strconv.AppendInt(dst, v.Int(), 10) }, scalar}
+		return &form{func(dst []byte, v reflect.Value, _ Dialect) []byte { return strconv.AppendInt(dst, v.Int(), 10) }, intSize}
 	case reflect.Float64:
-		return &form{func(dst []byte, v reflect.Value, _ Dialect) []byte { return AppendFloat(dst, v.Float()) }, scalar}
+		return &form{func(dst []byte, v reflect.Value, _ Dialect) []byte { return AppendFloat(dst, v.Float()) }, floatSize}
 	case reflect.Pointer:
 		of := sync.OnceValue(func() *form { return formOf(t.Elem()) })
 		return &form{
@@ -190,7 +189,7 @@ func formByKind(t reflect.Type) *form {
 				for i := range v.Len() {
 					n += 1 + each.size(v.Index(i))
 				}
-				return n
+				return max(n+1, len("[]")) // as many commas as items, less one, and the brackets
 			},
 		}
 	case reflect.Struct:
@@ -207,18 +206,17 @@ func formByKind(t reflect.Type) *form {
 			func(v reflect.Value) (n int) {
 				list := list()
 				for i := range list {
-					m := &list[i]
-					n += len(m.name) + 4 + m.form.size(v.Field(m.index))
+					n += list[i].size(v)
 				}
-				return n
+				return max(n+1, len("{}")) // the first comma is a brace
 			},
 		}
 		if !isFlat(t) {
-			f.append = appendForeign
+			f.append, f.size = appendForeign, foreignSize
 		}
 		return f
 	}
-	return &form{appendForeign, scalar}
+	return &form{appendForeign, foreignSize}
 }
 
 // appendForeign leaves a value to encoding/json.
@@ -243,6 +241,18 @@ type member struct {
 	without  []string     // the dialects that do not have it
 	plain    reflect.Kind // of a type that says nothing about itself, if values are written without the form
 	form     *form
+}
+
+// size returns the length of the member of a struct with the comma before it.
+func (m *member) size(of reflect.Value) int {
+	f := of.Field(m.index)
+	if m.optional && m.empty(f) {
+		if m.null == nil {
+			return 0
+		}
+		return len(m.key) + len("null")
+	}
+	return len(m.key) + m.form.size(f)
 }
 
 var structs sync.Map // reflect.Type → []member
@@ -298,7 +308,12 @@ func (f *form) keeping() *form {
 		dst = f.append(dst, v, dialect)
 		last.Store(&text{of, slices.Clone(dst[begin:])})
 		return dst
-	}, f.size}
+	}, func(v reflect.Value) int {
+		if t := last.Load(); t != nil && t.of == v.Interface() {
+			return len(t.json)
+		}
+		return f.size(v)
+	}}
 }
 
 // isFlat says that a struct has no fields of another one, and that its members may

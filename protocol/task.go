@@ -67,20 +67,6 @@ type SubmittedData struct {
 	Error  string          `json:"error,omitempty"`
 }
 
-// Weight is about how many bytes they take.
-func (d *ToolData) Weight() (n int) {
-	if d == nil {
-		return 0
-	}
-	for i := range d.Submitted {
-		n += len(d.Submitted[i].Data) + len(d.Submitted[i].Error)
-	}
-	for _, raw := range d.Tasks {
-		n += len(raw)
-	}
-	return n + 1
-}
-
 // OutputMeta says how long a text is.
 type OutputMeta struct {
 	LineCount int `json:"lineCount"`

@@ -142,6 +142,9 @@ func (v View) WholeTree() (protocol.Pieces, error) {
 	bytes := 0
 	for i := range v.slots {
 		bytes += int(v.slots[i].size) + 100
+		if v.slots[i].kind == kindLabel { // its text stands in the node that it names as well
+			bytes += int(v.slots[i].size)
+		}
 	}
 	return protocol.NewTree(`{"tree":[`, `],"leafId":`+string(leaf)+`}`, bytes, nodes,
 		func(n *RawNode) []RawNode { return n.Children },

@@ -62,15 +62,21 @@ func fitUpdate(list []protocol.TaskProgress) {
 	over := -maxShown
 	output := func(p *protocol.TaskProgress) (n int) {
 		for _, line := range p.RecentOutput {
-			n += len(line)
+			n += protocol.EscapedSize(line)
 		}
 		return n
 	}
+	extracted := func(p *protocol.TaskProgress) int {
+		if p.Extracted == nil {
+			return 0
+		}
+		return protocol.SizeOf(p.Extracted)
+	}
 	for i := range list {
-		over += list[i].Extracted.Weight() + output(&list[i])
+		over += extracted(&list[i]) + output(&list[i])
 	}
 	for _, leaveOut := range []func(p *protocol.TaskProgress){
-		func(p *protocol.TaskProgress) { over -= p.Extracted.Weight(); p.Extracted = nil },
+		func(p *protocol.TaskProgress) { over -= extracted(p); p.Extracted = nil },
 		func(p *protocol.TaskProgress) {
 			if p.Status != protocol.TaskPending && p.Status != protocol.TaskRunning {
 				over -= output(p)

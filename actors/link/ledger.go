@@ -188,15 +188,15 @@ func (l *Ledger) done(r *protocol.Response, to Client) Client {
 	if e == nil || e.answer != nil {
 		return Client{}
 	}
-	size := protocol.SizeOf(r.Data)
+	size := responseSize(r)
 	if !decides(r) {
 		delete(l.entries, string(r.ID))
 	} else {
 		if size > ledgerOne { // a repeated command is confirmed without data
 			r = &protocol.Response{ID: r.ID, Command: r.Command, SessionID: r.SessionID}
-			size = 0
+			size = responseSize(r)
 		}
-		e.answer, e.tag, e.bytes = r, to.Tag, size+RecordSize
+		e.answer, e.tag, e.bytes = r, to.Tag, size
 		l.order = append(l.order, string(r.ID))
 		l.bytes += e.bytes
 		l.trim()

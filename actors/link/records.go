@@ -55,13 +55,7 @@ func (cl Client) Send(root *actor.RootContext, items ...Item) {
 				instead.Send(root, Item{Response: r})
 			}
 		}
-		if items[i].Size == 0 {
-			items[i].Size = RecordSize + Weight(items[i].Response)
-		}
-		if items[i].Whole > 0 && !cl.Wire.Has(protocol.FeatureDeltaUpdates) {
-			items[i].Size += items[i].Whole
-		}
-		items[i].Whole = 0
+		cl.measure(&items[i])
 		bytes += items[i].Size
 	}
 	cl.Window.take(bytes)
@@ -92,9 +86,35 @@ type (
 	Forget struct{ Tag string }
 )
 
+// measure sets the size of a record to what it takes for this client.
+func (cl Client) measure(it *Item) {
+	if it.Size == 0 {
+		it.Size = it.size()
+	}
+	if queue, ok := it.Event.(protocol.QueueChanged); ok && !cl.Wire.Has(protocol.FeatureQueueUpdate) {
+		it.Event, it.Size = protocol.QueueChanged{PendingMessageCount: queue.PendingMessageCount}, RecordSize
+	}
+	if it.Whole > 0 && !cl.Wire.Has(protocol.FeatureDeltaUpdates) {
+		it.Size += it.Whole
+	}
+	it.Whole = 0
+}
+
+// size returns how many bytes a record takes that nobody has measured.
+func (it *Item) size() int {
+	switch {
+	case it.Event != nil:
+		return EventSize(it.Event)
+	case it.Lines != nil:
+		return RecordSize + len(it.Lines)
+	default:
+		return responseSize(it.Response)
+	}
+}
+
 // Merge takes a later record into this one, if nothing is lost by it: deltas of
-// one block are one delta, progress of a tool, which is cumulative, gives way to
-// newer progress. What it then shows is what the later one would have shown.
+// one block are one delta; progress of a tool and the content of the queues, which are
+// cumulative, give way to newer ones. What it then shows is what the later one would have shown.
 func (it *Item) Merge(later Item) bool {
 	if it.Known != later.Known {
 		return false
@@ -112,7 +132,7 @@ func (it *Item) Merge(later Item) bool {
 			it.Event, first = &one, &one
 		}
 		it.merged = append(it.merged, next.Delta...)
-		it.Size = max(it.Size, later.Size) + len(next.Delta)
+		it.Size = max(it.Size, later.Size) + protocol.EscapedSize(next.Delta)
 		it.Whole = max(it.Whole, later.Whole)
 		it.Seq = later.Seq
 		if next.Usage != nil {
@@ -124,6 +144,13 @@ func (it *Item) Merge(later Item) bool {
 		if !ok || first.ToolCallID != next.ToolCallID || first.RunID != next.RunID {
 			return false
 		}
+		*it = later
+		return true
+	case protocol.QueueChanged:
+		if _, ok := it.Event.(protocol.QueueChanged); !ok || it.Receipt != nil {
+			return false
+		}
+		later.Owed = later.Owed || it.Owed
 		*it = later
 		return true
 	default:

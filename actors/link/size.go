@@ -2,44 +2,60 @@ package link
 
 import "troupe/protocol"
 
-// RecordSize is about how many bytes a record takes beside its contents.
+// RecordSize is an upper bound of the bytes that a record takes beside its contents: its type, the
+// session that it belongs to, its numbers, and the names of its members.
 const RecordSize = 200
 
-// Sizer knows how large the records of one session are, which depends on the
-// message that grows.
+// updateSize is RecordSize for a message_update, which has the usage so far as well.
+const updateSize = 400
+
+// Sizer computes the size of the records of one session, which depends on the
+// assistant message that is streamed.
 type Sizer struct {
-	message int // bytes of the assistant message that grows on the wire
+	message int   // bytes of that message on the wire, so far
+	blocks  []int // of that, the bytes of each of its blocks
 }
 
-// Size notes about how many bytes an event takes on the wire. It must be asked
-// of every event of a session, in order.
+// Size sets how many bytes an event takes on the wire, at most. It must be called
+// for every event of a session, in order.
 func (s *Sizer) Size(it *Item) {
-	it.Size = RecordSize
 	switch ev := it.Event.(type) {
 	case *protocol.MessageUpdate:
 		s.updateSize(it, ev)
 		return
 	case protocol.MessageStart:
-		s.message = protocol.SizeOf(ev.Message)
+		s.message, s.blocks = protocol.SizeOf(ev.Message), s.blocks[:0]
 	case protocol.MessageEnd:
-		s.message = 0
+		s.message, s.blocks = 0, s.blocks[:0]
 	default: // stands for itself
 	}
-	it.Size += protocol.SizeOf(it.Event)
+	it.Size = EventSize(it.Event)
 }
+
+// EventSize returns how many bytes an event takes that is not part of a message.
+func EventSize(ev protocol.Event) int { return RecordSize + protocol.EventSize(ev) }
 
 // updateSize follows the growing message, which a client without deltaUpdates is
 // shown twice in each update.
 func (s *Sizer) updateSize(it *Item, ev *protocol.MessageUpdate) {
-	step := len(ev.Delta)
-	if ev.Step == protocol.UpdateStart {
-		s.message += 60
+	for len(s.blocks) <= ev.Index {
+		s.blocks = append(s.blocks, 0)
 	}
-	s.message += len(ev.Delta)
-	if ev.Step == protocol.UpdateEnd {
+	step, grown := 0, 0
+	switch ev.Step {
+	case protocol.UpdateStart:
 		step = protocol.SizeOf(ev.Block)
+		grown = 60 + step
+	case protocol.UpdateDelta:
+		step = protocol.EscapedSize(ev.Delta)
+		grown = step
+	case protocol.UpdateEnd:
+		step = protocol.SizeOf(ev.Block)
+		grown = step - s.blocks[ev.Index] // it takes the place of what was streamed
 	}
-	it.Size, it.Whole = RecordSize+step, 2*s.message
+	s.blocks[ev.Index] += grown
+	s.message += grown
+	it.Size, it.Whole = updateSize+step, 2*s.message
 }
 
 // Fit is how many parts of a model's answer make records of no more than room
@@ -51,15 +67,16 @@ func (s *Sizer) Fit(parts []protocol.Part, room int, deltas bool) int {
 		same := false
 		if delta, ok := p.(protocol.PartDelta); ok {
 			same, before = delta.Index == before, delta.Index
-			message += len(delta.Delta)
-			room -= len(delta.Delta)
+			n := protocol.EscapedSize(delta.Delta)
+			message += n
+			room -= n
 		} else {
 			before = -1
 		}
 		if same {
 			continue
 		}
-		room -= RecordSize
+		room -= updateSize
 		if !deltas {
 			room -= 2 * message
 		}
@@ -70,10 +87,10 @@ func (s *Sizer) Fit(parts []protocol.Part, room int, deltas bool) int {
 	return len(parts)
 }
 
-// Weight is about how many bytes an answer's data takes.
-func Weight(r *protocol.Response) int {
+// responseSize returns how many bytes an answer takes.
+func responseSize(r *protocol.Response) int {
 	if r == nil {
-		return 0
+		return RecordSize
 	}
-	return protocol.SizeOf(r.Data)
+	return RecordSize + r.Size()
 }

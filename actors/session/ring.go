@@ -40,8 +40,8 @@ func (a *ringAccount) add(bytes int) {
 	a.all.Add(int64(bytes))
 }
 
-// remembered is an event, or deltas of one block that came behind each other: it
-// holds their text, not what is around it.
+// remembered is an event, or deltas of one block that came one after the other, whose text it
+// holds without the rest. Of several changes of the queues it holds the last.
 type remembered struct {
 	item link.Item
 	from uint64 // the number of the first
@@ -57,8 +57,12 @@ func (r *ring) add(it link.Item) {
 	}
 	it.Receipt, it.Whole = nil, 0
 	was := r.bytes
-	if n := len(r.items); n > 0 && r.items[n-1].merge(it) {
-		r.bytes += len(it.Event.(*protocol.MessageUpdate).Delta) + 8
+	n, before := len(r.items), 0
+	if n > 0 {
+		before = r.items[n-1].size()
+	}
+	if n > 0 && r.items[n-1].merge(it) {
+		r.bytes += r.items[n-1].size() - before
 	} else {
 		r.items = append(r.items, remembered{item: it, from: it.Seq})
 		r.bytes += it.Size
@@ -100,8 +104,11 @@ func (r *ring) close() {
 	r.forget()
 }
 
-// merge takes in a delta of the same block.
+// merge takes in a delta of the same block, or what the queues have now.
 func (m *remembered) merge(next link.Item) bool {
+	if _, ok := next.Event.(protocol.QueueChanged); ok {
+		return m.item.Merge(next)
+	}
 	first, ok := m.item.Event.(*protocol.MessageUpdate)
 	if !ok || first.Step != protocol.UpdateDelta {
 		return false

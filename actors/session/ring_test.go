@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,4 +71,35 @@ func TestKnownBeforeTheFirstMessage(t *testing.T) {
 	r.items = r.items[1:]
 	_, ok = r.known(2)
 	require.False(t, ok)
+}
+
+// TestRingCountsQueues: the content of the queues counts with its size in the ring, which keeps the
+// last of several changes one after the other, and counts what it has.
+func TestRingCountsQueues(t *testing.T) {
+	r, sizes := ring{on: true}, new(link.Sizer)
+	texts := []string{}
+	for seq := range uint64(1200) {
+		texts = append(texts, "a message that waits")
+		var ev protocol.Event = protocol.QueueChanged{PendingMessageCount: len(texts), Steering: slices.Clone(texts)}
+		if seq%3 == 0 {
+			ev = &protocol.MessageUpdate{Step: protocol.UpdateDelta, Delta: strings.Repeat("x", int(seq%700))}
+		}
+		it := link.Item{Event: ev, Seq: seq + 1}
+		sizes.Size(&it)
+		r.add(it)
+		held, queues := 0, 0
+		for i := range r.items {
+			held += r.items[i].size()
+			if ev, ok := r.items[i].item.Event.(protocol.QueueChanged); ok {
+				queues += len(protocol.JSON(ev.Steering))
+			}
+		}
+		require.Equal(t, held, r.bytes)
+		require.LessOrEqual(t, queues, DefaultRing)
+	}
+	for i, m := range r.items[1:] {
+		_, is := m.item.Event.(protocol.QueueChanged)
+		_, was := r.items[i].item.Event.(protocol.QueueChanged)
+		require.False(t, is && was, "two changes of the queues in a row")
+	}
 }

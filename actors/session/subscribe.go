@@ -88,7 +88,7 @@ func (s *Session) stage(id, agent, status string) {
 func (a *clients) emitTo(ev protocol.Event) bool {
 	switch ev := ev.(type) {
 	case protocol.SubagentLifecycle, protocol.SubagentProgress:
-		a.sendSubscribers(link.Item{Event: ev, Size: link.RecordSize + protocol.SizeOf(ev)}, protocol.SubagentsProgress, protocol.SubagentsEvents)
+		a.sendSubscribers(link.Item{Event: ev, Size: link.EventSize(ev)}, protocol.SubagentsProgress, protocol.SubagentsEvents)
 	case protocol.SubagentEvent:
 		of := link.Item{Event: ev.Payload.Is}
 		a.wants.children.sizer(ev.Payload.ID).Size(&of)
