@@ -39,12 +39,14 @@ type intake struct {
 	problems
 	kind    string // what problems call it
 	strange string // the working directory of a project that is not trusted: nothing is read through links out of it; "" for none
-	top     string // that project as it is written in paths, once it was looked for
+	top     string // the repository that it is in, or itself, as it is written in paths, once it was looked for
 	project string // its real path
-	files   int
-	bytes   int
-	entries int
-	full    bool
+
+	repository string // the real path of top
+	files      int
+	bytes      int
+	entries    int
+	full       bool
 }
 
 // take begins to read files of one kind.
@@ -70,8 +72,10 @@ var (
 	errLeadsOut = errors.New("a link that leads out of the project, which is not trusted")
 )
 
-// leadsOut says whether a path of a project that is not trusted leads, through
-// symbolic links, to something that is not the project's.
+// leadsOut reports whether a path of a project that is not trusted leads, through symbolic links,
+// out of it. A link in the working directory may lead to what is in that directory only: the
+// repository above may be somebody else's, such as one of all dotfiles of the user. A link in the
+// directories above may lead anywhere in the repository.
 func (in *intake) leadsOut(path string) bool {
 	if in.strange == "" || !exists(path) {
 		return false
@@ -79,9 +83,12 @@ func (in *intake) leadsOut(path string) bool {
 	if in.top == "" {
 		up := upToRepository(in.strange)
 		in.top = up[len(up)-1]
-		in.project = real(in.top)
+		in.project, in.repository = real(in.strange), real(in.top)
 	}
-	return below(in.top, path) && !below(in.project, real(path))
+	if below(in.strange, path) {
+		return !below(in.project, real(path))
+	}
+	return below(in.top, path) && !below(in.repository, real(path))
 }
 
 // below says whether a path is a directory or lies in it.

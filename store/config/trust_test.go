@@ -292,6 +292,22 @@ func TestClientSettings(t *testing.T) {
 
 // TestLinksOutOfProjects: a project that is not trusted brings nothing that is
 // not its own.
+// TestLinksIntoRepositoryAbove checks links of a directory below a repository, which is somebody else's:
+// they lead within the directory only.
+func TestLinksIntoRepositoryAbove(t *testing.T) {
+	w := newWorld(t, map[string]string{
+		"work/.git/x": "", "work/secret": "SECRET", "work/proj/inside.md": "inside", "work/proj/.pi/x": "",
+	})
+	require.NoError(t, os.Symlink(w.path("work/secret"), w.path("work/proj/AGENTS.md")))
+	require.NoError(t, os.Symlink(w.path("work/proj/inside.md"), w.path("work/proj/.pi/SYSTEM.md")))
+	w.dirs.Access = Texts
+	files, problems := w.contextFiles()
+	assert.Empty(t, files)
+	assert.Equal(t, []string{"~/work/proj/AGENTS.md: a link that leads out of the project, which is not trusted"}, w.told(problems))
+	base, _ := LoadBase(w.dirs, "")
+	assert.Equal(t, "inside", base)
+}
+
 func TestLinksOutOfProjects(t *testing.T) {
 	w := newWorld(t, map[string]string{
 		"secret": "SECRET", "elsewhere/prompts/p.md": "P", "elsewhere/s/SKILL.md": skillText("s", "x"),
