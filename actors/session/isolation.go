@@ -333,7 +333,7 @@ func (iso isolation) open(dir string) { iso.shared.open(dir, iso.env.Sandbox.In(
 // lets it write, as it does for the child.
 func (iso isolation) checkSpec(e core.RunCheck, ws git.Workspace, log string) tools.CheckSpec {
 	env := *iso.env
-	env.Sandbox = iso.sandbox(ws.Path)
+	env.Sandbox, env.Environ = iso.sandbox(ws.Path), git.WithCeiling(ws.Path, env.Environ)
 	return tools.CheckSpec{
 		Env: &env, Dir: ws.Path, Command: e.Command.Command, Timeout: time.Duration(e.Command.TimeoutMs) * time.Millisecond,
 		Vars: []string{"TROUPE_TASK_ID=" + e.ID, fmt.Sprintf("TROUPE_TASK_ATTEMPT=%d", e.Try), "TROUPE_TASK_BASE=" + ws.Baseline},

@@ -13,6 +13,7 @@ import (
 	"troupe/protocol"
 	"troupe/providers"
 	"troupe/tools"
+	"troupe/tools/git"
 )
 
 // startStream asks the model for the next message of the branch.
@@ -121,7 +122,7 @@ func (s *Session) toolEnv() *tools.Env {
 // bashEnv is where a client's command runs.
 func (s *Session) bashEnv() *tools.Env {
 	env := *s.work.env
-	env.Environ = s.shared.childEnviron(s.work.files.InheritEnv)
+	env.Environ = git.WithCeiling(env.Cwd, s.shared.childEnviron(s.work.files.InheritEnv))
 	return &env
 }
 

@@ -173,7 +173,7 @@ func (w *Workspaces) addWork(ctx context.Context, g command, t Tree) (tree strin
 			return "", nil, err
 		}
 	}
-	t.Nested = append(slices.Clip(t.Nested), inner...)
+	t.Nested, t.Only = append(slices.Clip(t.Nested), inner...), ""
 	tree, err = w.addAll(ctx, g, t)
 	for _, path := range inner {
 		if err == nil {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,9 +82,103 @@ func TestCheckRefuses(t *testing.T) {
 	require.Contains(t, refusal(w), "too high up for a copy")
 
 	w = newRepository(t)
-	w.put("node_modules/x", "x\n")
-	w.env.Cwd = filepath.Join(w.env.Cwd, "node_modules")
-	require.Contains(t, refusal(w), "the directory is ignored by its repository")
+	w.put("home/x", "x\n")
+	w.env.Cwd, w.env.Home = filepath.Join(w.env.Cwd, "home"), filepath.Join(w.env.Cwd, "home")
+	require.Contains(t, refusal(w), "too high up for a copy")
+}
+
+// TestBelowAnotherRepository checks directories of which the repository above has no file: they are
+// isolated like a directory without git. What is in that repository does not matter, and git in the
+// workspace does not find it.
+func TestBelowAnotherRepository(t *testing.T) {
+	t.Parallel()
+	for _, below := range []string{"plain", "node_modules", "dir/deep"} {
+		t.Run(below, func(t *testing.T) {
+			t.Parallel()
+			w := newRepository(t)
+			home := w.env.Cwd
+			w.ws.dir = filepath.Join(home, ".cache/wt")
+			huge, err := os.Create(filepath.Join(home, "huge.bin"))
+			require.NoError(t, err)
+			require.NoError(t, huge.Truncate(maxUntrackedFile+1)) // sparse
+			require.NoError(t, huge.Close())
+			w.put(below+"/x", "x\n")
+			w.put("mine.txt", "mine\n")
+			before := w.dotGit()
+			w.env.Cwd = filepath.Join(home, below)
+			ws := w.prepare(Spec{Branch: true})
+			require.False(t, ws.Repository)
+			require.Equal(t, map[string]string{"x": "644 x\n"}, files(t, ws.root()))
+			put(t, filepath.Join(ws.Path, "x"), "by the task\n")
+			put(t, filepath.Join(ws.Path, "y"), "new\n")
+
+			cmd := exec.Command("git", "rev-parse", "--show-toplevel")
+			cmd.Dir, cmd.Env = ws.Path, WithCeiling(ws.Path, slices.DeleteFunc(slices.Clone(w.env.Environ), func(v string) bool { return strings.HasPrefix(v, "GIT_") }))
+			out, err := cmd.CombinedOutput()
+			require.Error(t, err, "%s", out)
+			require.Contains(t, string(out), "not a git repository")
+
+			w.apply(ws)
+			require.Equal(t, map[string]string{"x": "644 by the task\n", "y": "644 new\n"}, w.tree())
+			require.Equal(t, before, files(t, filepath.Join(home, ".git")))
+		})
+	}
+}
+
+// TestBelowOwnRepository checks a directory of which the repository above has files. Untracked files
+// outside of it stay out of the snapshot where they are too large, and what a task does there is merged.
+func TestBelowOwnRepository(t *testing.T) {
+	t.Parallel()
+	w := newRepository(t)
+	top := w.env.Cwd
+	huge, err := os.Create(filepath.Join(top, "huge.bin"))
+	require.NoError(t, err)
+	require.NoError(t, huge.Truncate(maxUntrackedFile+1)) // sparse
+	require.NoError(t, huge.Close())
+	w.put("a.txt", "changed\n")
+	w.put("dir/untracked", "u\n")
+	before := files(t, top, ".git", "huge.bin")
+	w.env.Cwd = filepath.Join(top, "dir")
+	ws := w.prepare(Spec{})
+	require.Equal(t, before, files(t, ws.root(), ".git"))
+	require.Contains(t, strings.Join(ws.Notes, "\n"), "untracked files outside of dir/ were left out")
+	put(t, filepath.Join(ws.root(), "new.txt"), "new\n")
+	put(t, filepath.Join(ws.Path, "b.txt"), "by the task\n")
+	w.apply(ws)
+	before["new.txt"], before["dir/b.txt"] = "644 new\n", "644 by the task\n"
+	require.Equal(t, before, files(t, top, ".git", "huge.bin"))
+
+	second := w.prepare(Spec{})
+	put(t, filepath.Join(second.root(), "huge.bin"), "by the task\n")
+	require.Equal(t, []string{"huge.bin"}, w.plan(second).Conflicts, "the file of the user is not overwritten")
+}
+
+// TestFilesVanish checks a directory in which files come and go while its snapshot is taken.
+func TestFilesVanish(t *testing.T) {
+	t.Parallel()
+	w := newRepository(t)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				name := filepath.Join(w.env.Cwd, fmt.Sprint("tmp", i%50))
+				if os.WriteFile(name, []byte(name), 0o600) != nil || os.Remove(name) != nil {
+					return
+				}
+			}
+		}
+	}()
+	for range 5 {
+		w.prepare(Spec{})
+	}
+	close(stop)
+	<-done
+	require.True(t, hasVanished(fmt.Errorf("x: %w", &failure{stderr: "fatal: unable to stat 'a': No such file or directory"})))
+	require.False(t, hasVanished(&failure{stderr: "error: open(\"a\"): Permission denied"}))
 }
 
 // TestCeiling checks that no repository is looked for above GIT_CEILING_DIRECTORIES.
@@ -90,6 +186,7 @@ func TestCeiling(t *testing.T) {
 	w := newRepository(t)
 	repository := w.env.Cwd
 	w.put("inner/x", "x\n")
+	w.git("add", "inner")
 	w.env.Cwd = filepath.Join(repository, "inner")
 	w.env.Home = filepath.Join(w.env.Cwd, "home")
 	require.NoError(t, w.ws.Check(t.Context(), w.env))

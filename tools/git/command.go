@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,16 +90,21 @@ func (c command) feed(ctx context.Context, in io.Reader, args ...string) ([]byte
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	p, err := tools.Spawn(tools.SpawnSpec{Procs: c.env.Procs, Command: "git", Args: withSettings(args), Dir: c.dir, Env: c.environ()})
+	p, err := tools.Spawn(tools.SpawnSpec{Procs: c.env.Procs, Command: "git", Args: withSettings(c.dir, args), Dir: c.dir, Env: c.environ()})
 	if err != nil {
 		return nil, startError(err)
 	}
 	return follow(ctx, p, in, args[0])
 }
 
-func withSettings(args []string) []string {
+// withSettings has the settings of the file system of dir, too; "" is a command about no directory.
+func withSettings(dir string, args []string) []string {
+	list := settings
+	if dir != "" {
+		list = slices.Concat(list, fileSystemSettings(dir))
+	}
 	var all []string
-	for _, s := range settings {
+	for _, s := range list {
 		all = append(all, "-c", s)
 	}
 	return append(all, args...)

@@ -79,6 +79,9 @@ func occupied(repo string) (bytes int64, count int, err error) {
 	return bytes, count, err
 }
 
+// ownerFile is the file of a workspace that says who it belongs to.
+const ownerFile = "owner.json"
+
 // lock takes a workspace for this process.
 func (w *Workspaces) lock(dir string) error {
 	w.mu.Lock()
@@ -122,7 +125,7 @@ func (o owner) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(dir, "owner.json")
+	name := filepath.Join(dir, ownerFile)
 	if o.State == preparing || o.State == running { // as durable as the files that it speaks of
 		return writeWhole(name, data)
 	}
@@ -130,7 +133,7 @@ func (o owner) write(dir string) error {
 }
 
 func readOwner(dir string) (o owner, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, "owner.json"))
+	data, err := os.ReadFile(filepath.Join(dir, ownerFile))
 	if err != nil {
 		return o, err
 	}
@@ -246,7 +249,7 @@ func (w *Workspaces) EndCall(ctx context.Context, session, call string) error {
 // discard removes the directory of a workspace. Without its owner file, which
 // goes first, it is rubbish that a sweep removes.
 func (w *Workspaces) discard(ws Workspace) error {
-	err := os.Remove(filepath.Join(ws.Dir, "owner.json"))
+	err := os.Remove(filepath.Join(ws.Dir, ownerFile))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = removeAll(ws.Dir)
 	}

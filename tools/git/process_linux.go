@@ -3,6 +3,7 @@ package git
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +39,22 @@ func spread(dir string) {
 	if flags, err := unix.IoctlGetUint32(int(d.Fd()), unix.FS_IOC_GETFLAGS); err == nil && flags&apart == 0 {
 		_ = unix.IoctlSetPointerInt(int(d.Fd()), unix.FS_IOC_SETFLAGS, int(flags|apart))
 	}
+}
+
+// withoutPOSIX are the file systems that may lack symbolic links or the mode of a file, by their magic
+// numbers: FAT, exFAT, NTFS, CIFS, 9P, and FUSE, behind which anything may be.
+var withoutPOSIX = []int64{
+	unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC, 0x5346544e, 0x7366746e, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC,
+	unix.SMB_SUPER_MAGIC, unix.V9FS_MAGIC, unix.FUSE_SUPER_MAGIC,
+}
+
+// isPOSIX reports whether the file system of a directory is known to keep symbolic links and modes.
+func isPOSIX(dir string) bool {
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) != nil {
+		return false
+	}
+	return !slices.Contains(withoutPOSIX, int64(uint32(st.Type)))
 }
 
 // cloneFile makes a file that shares the blocks of another.

@@ -17,6 +17,9 @@ func processStart(pid int) (start, boot string) {
 	return "?", ""
 }
 
+// isPOSIX is false where that is not known: the configuration of the repository counts.
+func isPOSIX(string) bool { return false }
+
 func spread(string) {}
 
 func cloneFile(*os.File, *os.File) error { return errors.ErrUnsupported }

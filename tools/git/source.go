@@ -102,7 +102,7 @@ func find(ctx context.Context, env *tools.Env, dir string) (source, error) {
 	}
 	g := command{env: env, dir: dir}
 	if s, ok := whole(ctx, g); ok {
-		return s, s.refuseIgnored(ctx, g)
+		return s.ofOpened(ctx, g, dir)
 	}
 	kind, err := g.line(ctx, "rev-parse", "--is-bare-repository", "--is-inside-work-tree")
 	var f *failure
@@ -124,9 +124,9 @@ func find(ctx context.Context, env *tools.Env, dir string) (source, error) {
 	if len(lines) != 7 {
 		return source{}, errors.New("the path of the repository has a line break in it")
 	}
-	s := sourceOf(lines)
-	if err := s.refuseIgnored(ctx, g); err != nil {
-		return source{}, err
+	s, err := sourceOf(lines).ofOpened(ctx, g, dir)
+	if err != nil || !s.isRepository() {
+		return s, err
 	}
 	s.head, err = g.line(ctx, "rev-parse", "-q", "--verify", "HEAD^{commit}")
 	if failedWith(err, 1) {
@@ -163,14 +163,22 @@ func sourceOf(lines []string) source {
 	}
 }
 
-// refuseIgnored refuses a directory that is in no snapshot of its repository.
-func (s source) refuseIgnored(ctx context.Context, g command) error {
-	if s.prefix != "" {
-		if _, err := g.run(ctx, "check-ignore", "-q", "."); err == nil {
-			return errors.New("the directory is ignored by its repository")
-		}
+// ofOpened returns the source of the directory that was opened, in which g runs. A directory of which
+// the repository above has no file is not part of that repository, whether it is ignored or not: it
+// may be somebody else's, such as one of all dotfiles of the user.
+func (s source) ofOpened(ctx context.Context, g command, dir string) (source, error) {
+	if s.prefix == "" {
+		return s, nil
 	}
-	return nil
+	tracked, err := g.run(ctx, "ls-files", "-z", "--", ".")
+	switch {
+	case err != nil:
+		return source{}, err
+	case len(tracked) == 0:
+		return source{top: dir}, nil
+	default:
+		return s, nil
+	}
 }
 
 // isRepository says that the directory is under git.
@@ -180,8 +188,9 @@ func (s source) isRepository() bool { return s.gitDir != "" }
 type listing struct {
 	files, bytes int64 // without nested repositories
 	nested       []string
-	unmerged     bool // a merge of the user's is unfinished
-	marked       bool // git was told to overlook some of the files
+	unmerged     bool   // a merge of the user's is unfinished
+	only         string // below which untracked files are taken; "" for all of them
+	marked       bool   // git was told to overlook some of the files
 }
 
 const (
@@ -268,23 +277,30 @@ func (s source) findIgnored(ctx context.Context, g command) error {
 	return err
 }
 
+// listUntracked measures files that git does not track. Where those outside of the opened directory
+// are too large, they stay out of the snapshot.
 func (s source) listUntracked(l *listing, paths []string) error {
-	var all, largest int64
-	name := ""
+	var inside, outside untracked
 	for _, path := range paths {
-		if dir, ok := strings.CutSuffix(path, "/"); ok {
-			l.nested = append(l.nested, dir)
-			continue
+		if strings.HasPrefix(path, s.prefix) {
+			inside.add(s, l, path)
 		}
-		n := l.add(s.top, path)
-		if all += n; n > largest {
-			largest, name = n, path
+	}
+	within := *l
+	for _, path := range paths {
+		if !strings.HasPrefix(path, s.prefix) {
+			outside.add(s, l, path)
 		}
 	}
 	plain, most, each := int64(plainBytes), int64(maxUntracked), int64(maxUntrackedFile)
 	if s.most > 0 {
 		plain, most, each = s.most, s.most, s.most
 	}
+	if s.prefix != "" && (inside.all+outside.all > most || outside.largest > each) {
+		*l, outside = within, untracked{}
+		l.only = s.prefix
+	}
+	all, largest, name := inside.all+outside.all, inside.largest, inside.name
 	switch {
 	case !s.isRepository() && (l.files > plainFiles || l.bytes > plain):
 		return refusal{fmt.Errorf("%s is no repository and too large for one of its own: %d files, %s; at most %d files, %s",
@@ -294,6 +310,23 @@ func (s source) listUntracked(l *listing, paths []string) error {
 			size(all), size(most), size(each), name, size(largest))
 	}
 	return nil
+}
+
+// untracked are files that git does not track.
+type untracked struct {
+	all, largest int64  // bytes
+	name         string // of the largest
+}
+
+func (u *untracked) add(s source, l *listing, path string) {
+	if dir, ok := strings.CutSuffix(path, "/"); ok {
+		l.nested = append(l.nested, dir)
+		return
+	}
+	n := l.add(s.top, path)
+	if u.all += n; n > u.largest {
+		u.largest, u.name = n, path
+	}
 }
 
 func (l *listing) add(top, path string) int64 {

@@ -31,6 +31,10 @@ type Tree struct {
 	// could not be copied.
 	Nested []string `json:"nested,omitempty"`
 
+	// Only is the directory, with a slash at its end, below which untracked files of the user are taken, where those
+	// outside of it are too large; "" for all of them.
+	Only string `json:"only,omitempty"`
+
 	from     source // of the user's, as long as the call goes on
 	unmarked bool   // it is known that git was told to overlook none of its files
 }
@@ -89,7 +93,10 @@ func (w *Workspaces) addTree(ctx context.Context, env *tools.Env, b *base, src s
 	if err != nil {
 		return err
 	}
-	t.Nested, t.from = l.nested, src
+	t.Nested, t.Only, t.from = l.nested, l.only, src
+	if t.Only != "" {
+		b.Notes = append(b.Notes, "untracked files outside of "+t.Only+" were left out: they are too large for a snapshot")
+	}
 	b.Bytes += l.bytes
 	if err := w.checkSpace(b.Bytes); err != nil {
 		return err
@@ -188,9 +195,14 @@ func (w *Workspaces) addAll(ctx context.Context, g command, t Tree) (tree string
 	if v, err := w.probe(ctx, g.env); err == nil && v.atLeast(sparseAdd) {
 		args = append(args, "--sparse")
 	}
-	args = append(args, "--", ":(top)")
-	for _, path := range t.Nested {
-		args = append(args, ":(top,exclude,literal)"+path)
+	adds := [][]string{append(slices.Clip(args), "--", ":(top)")}
+	if t.Only != "" {
+		adds = [][]string{{"add", "-u", "--", ":(top)"}, append(args, "--", ":(top,literal)"+t.Only)}
+	}
+	for i := range adds {
+		for _, path := range t.Nested {
+			adds[i] = append(adds[i], ":(top,exclude,literal)"+path)
+		}
 	}
 	if !t.unmarked {
 		if err := overlookNothing(ctx, g); err != nil {
@@ -198,10 +210,37 @@ func (w *Workspaces) addAll(ctx context.Context, g command, t Tree) (tree string
 		}
 	}
 	g.limit = checkoutTime
-	if _, err := g.run(ctx, args...); err != nil {
-		return "", err
+	for _, args := range adds {
+		if err := persist(ctx, g, args); err != nil {
+			return "", err
+		}
 	}
 	return g.line(ctx, "write-tree", "--missing-ok")
+}
+
+// persist runs a command again as long as files vanish before it reads them.
+func persist(ctx context.Context, g command, args []string) error {
+	for try := 1; ; try++ {
+		_, err := g.run(ctx, args...)
+		if err == nil || !hasVanished(err) || try == maxAdds {
+			return err
+		}
+	}
+}
+
+// maxAdds is how often a working tree is added in which files vanish meanwhile.
+const maxAdds = 10
+
+// hasVanished reports whether git failed because a file that it had found was gone, or shorter, when it
+// came to read it.
+func hasVanished(err error) bool {
+	var f *failure
+	if !errors.As(err, &f) {
+		return false
+	}
+	return slices.ContainsFunc([]string{"No such file or directory", "Not a directory", "short read", "file changed before"}, func(s string) bool {
+		return strings.Contains(f.stderr, s)
+	})
 }
 
 // overlookNothing makes an index of ours forget which files the user, or a task, has told git to believe unchanged: what
@@ -316,7 +355,7 @@ func (s source) makeGitDir(dir string, bare bool, borrow []string) error {
 	if s.isRepository() {
 		borrow = append(borrow, s.objects)
 	}
-	files := map[string][]byte{"HEAD": []byte("ref: refs/heads/main\n"), "config": s.writeConfig(bare)}
+	files := map[string][]byte{"HEAD": []byte("ref: refs/heads/main\n"), "config": s.writeConfig(bare, filepath.Dir(dir))}
 	if len(borrow) > 0 {
 		files["objects/info/alternates"] = []byte(strings.Join(borrow, "\n") + "\n")
 	}
@@ -367,7 +406,8 @@ func (s source) findConfig(ctx context.Context, g command) error {
 	return err
 }
 
-func (s source) writeConfig(bare bool) []byte {
+// writeConfig returns the configuration of a git directory whose files are in dir, if it has any.
+func (s source) writeConfig(bare bool, dir string) []byte {
 	var b bytes.Buffer
 	format, storage := 0, false
 	for _, entry := range s.config {
@@ -384,6 +424,10 @@ func (s source) writeConfig(bare bool) []byte {
 	}
 	if lfs := filepath.Join(s.common, "lfs"); s.isRepository() && !storage && exists(lfs) {
 		writeSetting(&b, "lfs.storage", lfs, true)
+	}
+	for _, setting := range fileSystemSettings(dir) { // for the task's own git; the last one counts
+		key, value, _ := strings.Cut(setting, "=")
+		writeSetting(&b, key, value, true)
 	}
 	writeSetting(&b, "core.bare", fmt.Sprint(bare), true)
 	writeSetting(&b, "core.repositoryformatversion", fmt.Sprint(format), true)

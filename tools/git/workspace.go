@@ -96,6 +96,29 @@ type Workspace struct {
 // root is the top of the workspace's own tree.
 func (ws Workspace) root() string { return filepath.Join(ws.Dir, "tree") }
 
+// WithCeiling returns an environment for the commands of a directory. In a workspace, git does not look
+// for a repository above it: one of a directory that is not under git has no repository, and lies in the
+// home of the user, which may be one.
+func WithCeiling(dir string, environ []string) []string {
+	const name = "GIT_CEILING_DIRECTORIES="
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if filepath.Base(dir) != "tree" || !exists(filepath.Join(filepath.Dir(dir), ownerFile)) {
+			continue
+		}
+		list := filepath.Dir(dir)
+		var all []string
+		for _, v := range environ {
+			if others, is := strings.CutPrefix(v, name); !is {
+				all = append(all, v)
+			} else if others != "" {
+				list += string(filepath.ListSeparator) + others
+			}
+		}
+		return append(all, name+list)
+	}
+	return environ
+}
+
 // work is the working tree of one of its trees.
 func (ws Workspace) work(t Tree) string { return filepath.Join(ws.root(), t.Path) }
 
