@@ -27,7 +27,7 @@ type Agent struct {
 	Isolated  bool            // always works in a workspace of its own
 	NoContext bool            // is not shown AGENTS.md and CLAUDE.md
 
-	MaxTurns int64 // answers of its model, 0 for no limit
+	MaxTurns *int64 // answers of its model; nil is no limit, 0 allows nothing
 	Limits   BudgetLimits
 }
 
@@ -75,4 +75,23 @@ func (a Agents) Names() string {
 // MaySpawn says whether the agent may start another one, or one of its own kind.
 func (a Agent) MaySpawn(name string) bool {
 	return slices.Contains(a.Spawns, SpawnsAll) || slices.Contains(a.Spawns, name)
+}
+
+// Forbids returns the name of a limit of the agent that lets none of its children ask a model; "" if
+// none does.
+func (a Agent) Forbids() string {
+	none := func(n *int64) bool { return n != nil && *n == 0 }
+	switch {
+	case none(a.MaxTurns):
+		return "maxTurns"
+	case none(a.Limits.MaxWallTimeMs):
+		return "maxWallTimeMs"
+	case none(a.Limits.MaxToolCalls):
+		return "maxToolCalls"
+	case none(a.Limits.MaxTotalTokens):
+		return "maxTotalTokens"
+	case a.Limits.MaxCostUSD != nil && *a.Limits.MaxCostUSD == 0:
+		return "maxCostUsd"
+	}
+	return ""
 }

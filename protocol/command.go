@@ -492,7 +492,7 @@ type (
 type (
 	SetBudget struct {
 		isCommand
-		Limits json.RawMessage `json:"limits" req:"true" doc:"An object of maxWallTimeMs, maxInputTokens, maxOutputTokens, maxTotalTokens, maxCostUsd, maxToolCalls and maxSubagents: numbers of at least 0, or null for no limit."`
+		Limits json.RawMessage `json:"limits" req:"true" doc:"An object of maxWallTimeMs, maxInputTokens, maxOutputTokens, maxTotalTokens, maxCostUsd, maxToolCalls and maxSubagents: numbers of at least 0, or null for no limit. 0 allows nothing: no model is asked."`
 	}
 	GetBudget struct{ isCommand }
 )

@@ -132,6 +132,9 @@ func (m *Machine) newItem(args *taskCall, want taskItem) (*item, string) {
 	if len(m.childTools(agent)) == 0 {
 		return nil, fmt.Sprintf("Agent %s would have no tools here.", agent.Name)
 	}
+	if limit := agent.Forbids(); limit != "" {
+		return nil, fmt.Sprintf("Agent %s may not do anything: its limit %s is 0.", agent.Name, limit)
+	}
 	return it, ""
 }
 

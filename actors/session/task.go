@@ -81,7 +81,10 @@ func (s *Session) startChild(c actor.Context, e core.StartChild) {
 	if s.file.path != "" {
 		k.output = filepath.Join(strings.TrimSuffix(s.file.path, ".jsonl"), e.Spec.Entry.ID+".out.md")
 	}
-	k.limits = childLimits{runtime: time.Duration(e.Spec.MaxRuntimeMs) * time.Millisecond, requests: e.Spec.SoftRequests, turns: int(e.Spec.Agent.MaxTurns), budget: e.Spec.Agent.Limits, warnAt: e.Spec.WarnAt}
+	k.limits = childLimits{runtime: time.Duration(e.Spec.MaxRuntimeMs) * time.Millisecond, requests: e.Spec.SoftRequests, budget: e.Spec.Agent.Limits, warnAt: e.Spec.WarnAt}
+	if turns := e.Spec.Agent.MaxTurns; turns != nil { // a task of an agent with 0 is not begun
+		k.limits.turns = int(*turns)
+	}
 	if wall := e.Spec.Agent.Limits.MaxWallTimeMs; wall != nil && (k.limits.runtime == 0 || time.Duration(*wall)*time.Millisecond < k.limits.runtime) {
 		k.limits.runtime, k.limits.wall = time.Duration(*wall)*time.Millisecond, true
 	}

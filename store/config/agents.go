@@ -339,7 +339,7 @@ func agentLimits(head frontmatter, a *protocol.Agent) error {
 		a.Limits.MaxCostUSD = &cost
 	}
 	return errors.Join(
-		whole("maxTurns", func(n int64) { a.MaxTurns = n }),
+		whole("maxTurns", func(n int64) { a.MaxTurns = &n }),
 		whole("maxTotalTokens", func(n int64) { a.Limits.MaxTotalTokens = &n }),
 		whole("maxWallTimeMs", func(n int64) { a.Limits.MaxWallTimeMs = &n }),
 		whole("maxToolCalls", func(n int64) { a.Limits.MaxToolCalls = &n }),

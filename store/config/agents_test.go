@@ -151,7 +151,7 @@ func TestAgentFields(t *testing.T) {
 		{"isolated: true", func(a *protocol.Agent) { a.Isolated = true }, ""},
 		{"contextFiles: false", func(a *protocol.Agent) { a.NoContext = true }, ""},
 		{"maxTurns: 7\nmaxCostUsd: 0.5\nmaxTotalTokens: 8\nmaxWallTimeMs: 9\nmaxToolCalls: 0", func(a *protocol.Agent) {
-			a.MaxTurns = 7
+			a.MaxTurns = new(int64(7))
 			a.Limits = protocol.BudgetLimits{MaxCostUSD: &cost, MaxTotalTokens: whole(8), MaxWallTimeMs: whole(9), MaxToolCalls: whole(0)}
 		}, ""},
 		{"hooks:\n  PreToolUse: []", func(*protocol.Agent) {}, "this version does not obey hooks of an agent"},
