@@ -260,7 +260,7 @@ func (s *Set) builtIn(mode Mode, t target) (Decision, bool) {
 		if mode != ReadOnly && s.find(allow, named) != nil {
 			return Decision{Verdict: Allow}, true
 		}
-		return Decision{Verdict: Deny, Why: t.written + " says what runs later, or who is let in: only a rule that names the file allows to edit it"}, true
+		return Decision{Verdict: Deny, Why: t.real + " says what runs later, or who is let in: only a rule that names the file allows to edit it"}, true
 	case covers(s.keyPatterns(), t.real):
 		if s.find(allow, named) != nil && (t.kind == Read || mode != ReadOnly) {
 			return Decision{Verdict: Allow}, true
@@ -268,7 +268,7 @@ func (s *Set) builtIn(mode Mode, t target) (Decision, bool) {
 		if mode == ReadOnly && (t.kind == Edit || !s.inside(t.real)) {
 			return Decision{}, false
 		}
-		return Decision{Verdict: Ask, Why: t.written + " holds keys"}, true
+		return Decision{Verdict: Ask, Why: t.real + " holds keys"}, true
 	}
 	return Decision{}, false
 }
