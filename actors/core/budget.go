@@ -134,7 +134,7 @@ func (m *Machine) setLimits(l protocol.BudgetLimits) {
 	for i := range was {
 		raised = raised || !first && b.pool.limits[i] > was[i]
 	}
-	stays := b.exceeded != "" && !b.hasRoom(b.exceeded, m.now)
+	stays := b.exceeded != "" && !b.hasRoom(b.exceeded, m.clock())
 	told := b.exceeded != ""
 	for _, warned := range b.warned {
 		told = told || warned
@@ -164,7 +164,7 @@ func (m *Machine) limitsChanged(spent *protocol.BudgetSpent) {
 	case limits.None() && m.budget != nil:
 		if m.budget.since != 0 {
 			m.do(CancelTimer{budgetTimer})
-			m.noteWork(m.budget.usedBy(m.now), false)
+			m.noteWork(m.budget.usedBy(m.clock()), false)
 		}
 		m.budget = nil
 	case limits.None():
@@ -242,7 +242,7 @@ func (m *Machine) snapshot(reason protocol.BudgetReason) protocol.BudgetSnapshot
 	if m.exhausted() != "" {
 		status = protocol.BudgetStopped
 	}
-	s := b.usedBy(m.now).used().Snapshot(status, reason)
+	s := b.usedBy(m.clock()).used().Snapshot(status, reason)
 	s.Unpriced = b.set.MaxCostUSD != nil && m.model != nil && !priced(m.model)
 	return s
 }
@@ -274,7 +274,7 @@ func (m *Machine) checkBudget() {
 	if b == nil || b.exceeded != "" {
 		return
 	}
-	used := b.usedBy(m.now)
+	used := b.usedBy(m.clock())
 	for i, limit := range b.pool.limits {
 		if used[i] >= limit && (!counted(i) || limit == 0) {
 			m.exceed(i)
@@ -596,9 +596,23 @@ func (m *Machine) beginClock() {
 }
 
 func (m *Machine) startClock() {
-	m.budget.since = m.now
+	m.budget.since = m.clock()
 	m.noteWork(m.budget.used, true)
 	m.armClock()
+}
+
+// clock returns milliseconds of a clock that is never set: that of the wall without the steps that
+// were made since the machine exists. Durations are differences of it; times that are shown or logged
+// are m.now.
+func (m *Machine) clock() int64 { return m.now - m.stepped }
+
+// apply takes a step of the clock out of all durations. The log has how long was worked until now, since
+// somebody who reads it has the times of entries only.
+func (in ClockStepped) apply(m *Machine) {
+	m.stepped += in.ByMs
+	if b := m.budget; b != nil && b.since != 0 {
+		m.noteWork(b.usedBy(m.clock()), true)
+	}
 }
 
 // armClock sets the timer for the next moment at which the time of work matters.
@@ -612,7 +626,7 @@ func (m *Machine) armClock() {
 	if warn := m.set.Budget.WarnAtRatio * limit; b.exceeded == "" && !b.warned[wallTime] && warn > 0 {
 		next = warn
 	}
-	left := next - b.usedBy(m.now)[wallTime]
+	left := next - b.usedBy(m.clock())[wallTime]
 	m.do(SetTimer{Name: budgetTimer, AfterMs: max(1, int64(math.Ceil(left)))})
 }
 
@@ -622,7 +636,7 @@ func (m *Machine) stopClock() {
 	if b == nil || b.since == 0 {
 		return
 	}
-	b.used, b.since = b.usedBy(m.now), 0
+	b.used, b.since = b.usedBy(m.clock()), 0
 	if !math.IsInf(b.pool.limits[wallTime], 1) {
 		m.do(CancelTimer{budgetTimer})
 	}
@@ -654,7 +668,7 @@ func (in TimerDue) apply(m *Machine) {
 		return
 	}
 	m.checkBudget()
-	if b.usedBy(m.now)[wallTime] < b.pool.limits[wallTime] { // where something else is used up, tasks and tools may still be at work
+	if b.usedBy(m.clock())[wallTime] < b.pool.limits[wallTime] { // where something else is used up, tasks and tools may still be at work
 		m.armClock()
 		return
 	}

@@ -46,7 +46,7 @@ func (in InnerCall) apply(m *Machine) {
 	parent.made++
 	c := &call{
 		ToolCall: protocol.ToolCall{ID: in.Parent + "/" + strconv.Itoa(parent.made), Name: in.Name, Arguments: in.Args},
-		nesting:  nesting{inner: &inner{parent: in.Parent, op: in.Op, began: m.now}},
+		nesting:  nesting{inner: &inner{parent: in.Parent, op: in.Op, began: m.clock()}},
 	}
 	r.inner = append(r.inner, c)
 	m.startCall(r, c)
@@ -71,9 +71,9 @@ func (m *Machine) abortInner(r *run, c *call) {
 func (m *Machine) innerOver(r *run, c *call, result protocol.ToolResult, isError bool) {
 	r.inner = slices.DeleteFunc(slices.Clone(r.inner), func(other *call) bool { return other == c })
 	if _, parent := m.findCall(func(p *call) bool { return p.ID == c.inner.parent }); parent != nil {
-		parent.nests(c, result, isError, m.now-c.inner.began)
+		parent.nests(c, result, isError, m.clock()-c.inner.began)
 	}
-	m.do(InnerDone{Op: c.inner.op, Call: c.ToolCall, Result: result, IsError: isError, TookMs: m.now - c.inner.began})
+	m.do(InnerDone{Op: c.inner.op, Call: c.ToolCall, Result: result, IsError: isError, TookMs: m.clock() - c.inner.began})
 }
 
 // endInner ends the calls that a call has made and not waited for.

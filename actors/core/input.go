@@ -488,6 +488,9 @@ type InnerCancelled struct{ Op uint64 }
 // TimerDue is the end of a [SetTimer].
 type TimerDue struct{ Name string }
 
+// ClockStepped says that the clock was set, or that the machine slept, since the step before.
+type ClockStepped struct{ ByMs int64 } // negative if it was set back
+
 // Closing asks the machine to finish: the client is gone or the daemon stops.
 type Closing struct {
 	Abort bool // stop the run now; else let it finish

@@ -60,9 +60,10 @@ type ended struct {
 
 // handling is one step.
 type handling struct {
-	now int64 // epoch milliseconds of the input being handled
-	log Log
-	out []Effect
+	now     int64 // epoch milliseconds of the input being handled
+	stepped int64 // by how much the clock was set since the machine exists, in milliseconds
+	log     Log
+	out     []Effect
 }
 
 // Log is what the machine knows of the session log beyond what it was loaded with.

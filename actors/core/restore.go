@@ -212,7 +212,7 @@ func (m *Machine) askLost(was cutOff) {
 		m.startRun(c)
 		return
 	}
-	m.work.unsettled, m.work.retries = true, retries{made: was.tried - 1, since: m.now}
+	m.work.unsettled, m.work.retries = true, retries{made: was.tried - 1, since: m.clock()}
 	m.scheduleRetry(&m.work.retries, &retrying{failure: protocol.ErrorServer.Errorf("%s", was.failure), note: c.note})
 }
 

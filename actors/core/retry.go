@@ -21,14 +21,14 @@ func (m *Machine) mayRetry(t *retries, err *protocol.StreamError) bool {
 	if t.won {
 		made = 0
 	}
-	tooLong := made > 0 && m.now-t.since > maxRetryTime
+	tooLong := made > 0 && m.clock()-t.since > maxRetryTime
 	return err != nil && m.overBudget() == "" && err.Kind.Retryable() && m.AutoRetry && !m.stopping() && made < m.set.MaxRetries && !tooLong
 }
 
 // scheduleRetry waits before the next attempt.
 func (m *Machine) scheduleRetry(t *retries, a *retrying) {
 	if t.made == 0 {
-		t.since = m.now
+		t.since = m.clock()
 	}
 	t.made++
 	a.number, a.attempt = t.made, m.newAttempt()

@@ -47,7 +47,7 @@ type tasks struct {
 	args  taskCall
 	check *verifyPlan // what the work of isolated items has to pass; nil for nothing
 	items []*item
-	began int64 // epoch milliseconds
+	began int64 // by the clock of durations, as the next two
 	shown int64 // when the latest update went out
 	due   int64 // when what has changed since is shown, 0 if nothing has
 
@@ -81,7 +81,7 @@ func (in TaskReady) apply(m *Machine) {
 		m.refuseTasks(r, c, why)
 		return
 	}
-	t := &tasks{args: args, check: check, began: m.now}
+	t := &tasks{args: args, check: check, began: m.clock()}
 	for i, want := range args.Tasks {
 		it, why := m.newItem(&args, want)
 		if why != "" {
@@ -139,7 +139,7 @@ const tasksTimer = "tasks"
 // taskChanged shows a change of an item, now or soon.
 func (m *Machine) taskChanged(r *run, c *call) {
 	t, n := c.tasks, int64(len(c.tasks.items))
-	if at := t.shown + n; n > crowd && at > m.now {
+	if at := t.shown + n; n > crowd && at > m.clock() {
 		m.showAt(t, at)
 		return
 	}
@@ -150,7 +150,7 @@ func (m *Machine) taskChanged(r *run, c *call) {
 func (m *Machine) showAt(t *tasks, at int64) {
 	if t.due == 0 || at < t.due {
 		t.due = at
-		m.do(SetTimer{Name: tasksTimer, AfterMs: at - m.now})
+		m.do(SetTimer{Name: tasksTimer, AfterMs: at - m.clock()})
 	}
 }
 
@@ -322,7 +322,7 @@ func (in ChildOpened) apply(m *Machine) {
 // beginChild tells clients of a child, and the child what it is to do.
 func (m *Machine) beginChild(c *call, it *item, opened ChildOpened) {
 	it.state = itemRunning{}
-	it.began, it.opened = m.now, opened
+	it.began, it.opened = m.clock(), opened
 	m.countChild()
 	m.tellLimited(it)
 	m.tellMode(it)
@@ -346,7 +346,7 @@ func (in ChildProgress) apply(m *Machine) {
 	it.activity, it.heard = in.Activity, m.now
 	m.tellReport(c, it)
 	m.spendChild(it, in.Usage)
-	if at := c.tasks.shown + max(150, 10*int64(len(c.tasks.items))); at > m.now {
+	if at := c.tasks.shown + max(150, 10*int64(len(c.tasks.items))); at > m.clock() {
 		m.showAt(c.tasks, at) // what it does now may go on for long
 	} else {
 		m.showTasks(r, c)
@@ -374,14 +374,14 @@ func (m *Machine) showTasks(r *run, c *call) {
 	}
 	t := c.tasks
 	first := m.words().pisces && t.shown == 0
-	t.shown, t.due = m.now, 0
+	t.shown, t.due = m.clock(), 0
 	if first {
-		m.showAt(t, m.now+piscesBegins)
+		m.showAt(t, m.clock()+piscesBegins)
 	}
 	details := protocol.TaskDetails{Results: []protocol.TaskResult{}}
 	done, running := 0, 0
 	for _, it := range t.items {
-		details.Progress = append(details.Progress, it.progress(m.now))
+		details.Progress = append(details.Progress, it.progress(m.clock()))
 		p := &details.Progress[len(details.Progress)-1]
 		if first && p.Status == protocol.TaskRunning {
 			p.Status = protocol.TaskPending
@@ -571,7 +571,7 @@ func (m *Machine) endChild(c *call, it *item, result protocol.TaskResult) {
 			}
 		case protocol.SubagentVerificationCommandEnd:
 			if end.ID == it.id {
-				end.DurationMs = m.now - it.work.since
+				end.DurationMs = m.clock() - it.work.since
 				ev = end
 			}
 		default: // of a child of it

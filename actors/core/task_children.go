@@ -85,7 +85,7 @@ func (m *Machine) Subagents() protocol.SubagentList {
 			Status: n.status, SessionFile: n.start.File, LastUpdate: n.at, ParentToolCallID: n.start.Call,
 		}
 		if it := m.shownItem(n.start.ID); it != nil {
-			p := it.progress(m.now)
+			p := it.progress(m.clock())
 			s.Status, s.Task, s.Assignment, s.Progress, s.ChildSessionID = p.Status, p.Task, p.Assignment, &p, p.SessionID
 			s.LastUpdate = max(s.LastUpdate, it.heard)
 		}
@@ -144,6 +144,6 @@ func (m *Machine) tellReport(c *call, it *item) {
 	}
 	m.emit(protocol.SubagentProgress{Payload: protocol.SubagentReport{
 		Index: it.index, Agent: it.agent.Name, AgentSource: it.agent.Source, Task: it.told, ParentToolCallID: c.ID,
-		Assignment: it.want.Assignment, Progress: it.progress(m.now), SessionFile: it.opened.File,
+		Assignment: it.want.Assignment, Progress: it.progress(m.clock()), SessionFile: it.opened.File,
 	}})
 }

@@ -191,7 +191,7 @@ func (w *workspace) attempt() *protocol.VerificationAttempt { return &w.attempts
 func (m *Machine) nextCheck(c *call, it *item) {
 	a, list := it.work.attempt(), c.tasks.check.Commands
 	i := len(a.CommandResults)
-	it.work.since = m.now
+	it.work.since = m.clock()
 	m.emitChild(it, protocol.SubagentVerificationCommandStart{ID: it.id, Attempt: a.Attempt, CommandName: list[i].Name, Command: list[i].Command})
 	_, known := c.tasks.untouched[list[i].Command]
 	m.do(RunCheck{
@@ -501,7 +501,7 @@ func (m *Machine) cutAttempt(c *call, it *item, why string) {
 	}
 	a := it.work.attempt()
 	cut := c.tasks.check.Commands[len(a.CommandResults)]
-	a.CommandResults = append(a.CommandResults, protocol.VerificationCommandResult{Name: cut.Name, Command: cut.Command, ExitCode: cutShort, DurationMs: m.now - it.work.since, Optional: cut.Optional})
+	a.CommandResults = append(a.CommandResults, protocol.VerificationCommandResult{Name: cut.Name, Command: cut.Command, ExitCode: cutShort, DurationMs: m.clock() - it.work.since, Optional: cut.Optional})
 	a.Status, a.EndedAt, a.Error = protocol.VerifySkipped, m.now, why
 }
 
@@ -519,7 +519,7 @@ func (m *Machine) cutItem(c *call, it *item, why string) {
 		it.state = itemDone{result}
 	default:
 		if result = it.result(); it.opened.ID != "" {
-			result.DurationMs = m.now - it.began
+			result.DurationMs = m.clock() - it.began
 		}
 		switch s := s.(type) { // what it has handed over
 		case itemCapturing:

@@ -30,7 +30,7 @@ type item struct {
 
 // begun is a child at work, or one that was.
 type begun struct {
-	began    int64 // epoch milliseconds
+	began    int64 // by the clock of durations
 	opened   ChildOpened
 	activity protocol.TaskActivity
 	heard    int64 // when that was told, epoch milliseconds
@@ -305,7 +305,7 @@ func (m *Machine) taskResult(t *tasks) protocol.ToolResult {
 		}
 		details.Results = append(details.Results, r)
 	}
-	return protocol.ToolResult{Content: protocol.TextContent(m.words().summary(details.Results, m.now-t.began)), Details: m.taskDetails(t, details)}
+	return protocol.ToolResult{Content: protocol.TextContent(m.words().summary(details.Results, m.clock()-t.began)), Details: m.taskDetails(t, details)}
 }
 
 // taskDetails are details as JSON.
@@ -313,7 +313,7 @@ func (m *Machine) taskDetails(t *tasks, d protocol.TaskDetails) json.RawMessage 
 	dir := m.set.Tasks.ProjectDir
 	d.ProjectAgentsDir = optional(&dir)
 	if t != nil {
-		d.TotalDurationMs = m.now - t.began
+		d.TotalDurationMs = m.clock() - t.began
 	}
 	return encoded(d, ownEntry*(1+len(d.Results)+len(d.Progress)))
 }

@@ -43,6 +43,7 @@ func newSession(d *durable) *Session {
 type inputs struct {
 	next  []core.Input   // that effects have caused: handled before anything else
 	group []core.Input   // messages whose entries are to share an fsync
+	clock wallClock      // finds steps of the clock
 	now   int64          // when the last step began, epoch milliseconds
 	keys  []string       // of the commands that the last step is about, in a cluster
 	step  stepProgress   // the step that is being performed
@@ -378,6 +379,7 @@ func (s *Session) step(c actor.Context, ins ...core.Input) {
 	s.noteState()
 	for ; len(ins) > 0; ins = s.inputs.first() {
 		s.inputs.now = time.Now().UnixMilli()
+		ins = s.inputs.clock.tell(ins, time.Now())
 		s.inputs.keys = s.keysOf(ins)
 		s.inputs.step.begin(ins)
 		effects := s.m.Step(s.inputs.now, s.file.Log, ins...)

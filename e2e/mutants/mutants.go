@@ -164,6 +164,8 @@ var mutants = []mutant{
 	{"an update counts by its delta", "actors/link/size.go", "it.Size, it.Whole = updateSize+step, 2*s.message", "it.Size = updateSize + step", shells},
 	{"the content of the queues counts for nothing", "protocol/events.go", "return queueUpdate{ev.Steering, ev.FollowUp}, true }", "return queueUpdate{ev.Steering, ev.FollowUp}, false }", shells},
 	{"the ring counts a merged record as it came", "actors/session/ring.go", "r.bytes += r.items[n-1].size() - before", "r.bytes += it.Size", shells},
+	{"a step of the clock is time of work", "actors/core/budget.go", "return m.now - m.stepped", "return m.now", laws},
+	{"steps of the clock are not found", "actors/session/clock.go", "by := wall - monotonic - w.told", "by := 0 * (wall - monotonic)", shells},
 	{"escapes take no room", "protocol/size.go", "n += len(`\\u0000`) - 1", "n++", shells},
 	{"records count alike for every client", "actors/link/records.go", "if it.Whole > 0 && !cl.Wire.Has(protocol.FeatureDeltaUpdates) {", "if true {", shells},
 	{"a question that waited shows what came after it", "actors/session/answer.go", "found(s.find(view, e))", "found(s.find(func() store.View { _ = view; return s.file.View() }(), e))", shells},
