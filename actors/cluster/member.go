@@ -20,6 +20,14 @@ type ElsewhereError struct{ Node string }
 
 func (e *ElsewhereError) Error() string { return "the session is on node " + e.Node }
 
+// ParkedError says that the session is parked on a node that lives, which may be this one, under another handle than
+// the one it is claimed for.
+type ParkedError struct{ Node, Handle string }
+
+func (e *ParkedError) Error() string {
+	return fmt.Sprintf("the session is parked on node %s as %s", e.Node, e.Handle)
+}
+
 // MemberConfig is what a member is told at the start.
 type MemberConfig struct {
 	Self     Node // Name, Boot, and what others are to know of it
@@ -251,6 +259,9 @@ func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
 	if heir, _ := m.heir(tail, w); heir != "" {
 		return m.seen(heir).Node, nil
 	}
+	if m.rests(tail) != "" && m.Take(tail.Node, w) == nil { // its clients are there
+		return m.seen(tail.Node).Node, nil
+	}
 	n, err := m.Place(id, w)
 	if last := m.seen(w.Node); err != nil && w.Node != "" && !last.Lives {
 		err = &LostError{w.Node, last.When}
@@ -323,6 +334,32 @@ func (m *Member) heir(tail Record, w Wants) (name string, back bool) {
 	return "", false
 }
 
+// rests returns the handle under which the session of a tail is parked on a node that lives; "" for none.
+func (m *Member) rests(tail Record) string {
+	if tail.Kind != Release {
+		return ""
+	}
+	if n := m.seen(tail.Node); n.Boot != tail.Boot || !n.Lives || n.Draining {
+		return ""
+	}
+	return tail.about().Rests
+}
+
+// Leave says in the log that a session that this node keeps parked under a handle is closed. It does nothing if another
+// node has claimed the session since.
+func (m *Member) Leave(ctx context.Context, id SessionID, handle string) error {
+	tail, err := m.cfg.Log.Tail(ctx, id)
+	if err != nil || tail.Kind != Release || tail.Node != m.cfg.Self.Name || tail.Boot != m.cfg.Self.Boot || tail.about().Rests != handle {
+		return err
+	}
+	o, err := m.ClaimFor(ctx, id, handle, Wants{}, Mark{})
+	if err != nil {
+		return err
+	}
+	o.Rests = ""
+	return o.Release(ctx)
+}
+
 // Take says why a node cannot have a session that wants something, nil if it can.
 func (m *Member) Take(node string, w Wants) error {
 	if lacks := w.lacks(m.seen(node)); lacks != "" {
@@ -388,9 +425,22 @@ func (m *Member) wanted(ctx context.Context, id SessionID, tail Record) (w Wants
 // Claim makes this node the owner of a session. known is what a copy of the log says of it,
 // w what the session wants if it is new. It fails with [ElsewhereError] if the owner lives,
 // with ErrInUse if it is this life of this node, with ErrNowhere if the session cannot be
-// on this node, with ErrDamaged, and with the error of the engine or of ctx.
+// on this node, with [ParkedError], with ErrDamaged, and with the error of the engine or of ctx.
 func (m *Member) Claim(ctx context.Context, id SessionID, w Wants, known Mark) (*Owned, error) {
-	return m.take(ctx, id, w, known, false)
+	return m.ClaimFor(ctx, id, "", w, known)
+}
+
+// ClaimFor is Claim for a handle. A session that is parked under that handle, on whichever node, can be claimed.
+func (m *Member) ClaimFor(ctx context.Context, id SessionID, handle string, w Wants, known Mark) (*Owned, error) {
+	return m.take(ctx, id, claimant{wants: w, known: known, handle: handle})
+}
+
+// claimant is on whose behalf a session is claimed.
+type claimant struct {
+	wants  Wants  // of a new session
+	known  Mark   // see [Member.Claim]
+	handle string // see [Member.ClaimFor]
+	adopts bool   // see [Member.Adopt]
 }
 
 // ErrAnywhere: the session needs no adoption.
@@ -400,10 +450,10 @@ var ErrAnywhere = errors.New("its directory is not on one node only")
 // From then on its directory is here. It fails as [Member.Claim] does, with ErrNoSession if there is none, and with
 // ErrAnywhere if other nodes can have the session without that.
 func (m *Member) Adopt(ctx context.Context, id SessionID, known Mark) (*Owned, error) {
-	return m.take(ctx, id, Wants{}, known, true)
+	return m.take(ctx, id, claimant{known: known, adopts: true})
 }
 
-func (m *Member) take(ctx context.Context, id SessionID, w Wants, known Mark, adopts bool) (*Owned, error) {
+func (m *Member) take(ctx context.Context, id SessionID, by claimant) (*Owned, error) {
 	m.mu.Lock()
 	if _, taken := m.owned[id]; taken {
 		m.mu.Unlock()
@@ -411,7 +461,7 @@ func (m *Member) take(ctx context.Context, id SessionID, w Wants, known Mark, ad
 	}
 	m.owned[id] = nil
 	m.mu.Unlock()
-	o, err := m.claim(ctx, id, w, known, adopts)
+	o, err := m.claim(ctx, id, by)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
@@ -422,15 +472,19 @@ func (m *Member) take(ctx context.Context, id SessionID, w Wants, known Mark, ad
 	return o, nil
 }
 
-func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, adopts bool) (*Owned, error) {
+func (m *Member) claim(ctx context.Context, id SessionID, by claimant) (*Owned, error) {
+	w := by.wants
 	seen, sent := Seq(0), uint64(0) // a tail, and how many beats this node had sent when it was seen first
 	for {
-		tail, err := TailBehind(ctx, m.cfg.Log, id, known)
+		tail, err := TailBehind(ctx, m.cfg.Log, id, by.known)
 		if err != nil {
 			return nil, err
 		}
 		wants, why := Wants{}, "new"
-		if tail.Seq == 0 && adopts {
+		if handle := m.rests(tail); handle != "" && handle != by.handle {
+			return nil, &ParkedError{tail.Node, handle}
+		}
+		if tail.Seq == 0 && by.adopts {
 			err = fmt.Errorf("%w: %s", ErrNoSession, id)
 		} else if tail.Seq == 0 {
 			if m.Root(w.Root).Mode == Pinned { // it has its directory here from now on
@@ -455,9 +509,9 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 			}
 			return nil, &ElsewhereError{tail.Node}
 		}
-		if adopts && w.Node == "" {
+		if by.adopts && w.Node == "" {
 			return nil, ErrAnywhere
-		} else if adopts {
+		} else if by.adopts {
 			w.Node = m.cfg.Self.Name
 		}
 		self := Seen{Node: m.self(0), Lives: true}
@@ -477,6 +531,9 @@ func (m *Member) claim(ctx context.Context, id SessionID, w Wants, known Mark, a
 			return nil, err
 		}
 		o := &Owned{Writer: writer, member: m, lease: lease, Why: why, From: tail.Node, Given: heir != "" && !back, Wants: w, Lead: tail.Lead()}
+		if tail.Node == m.cfg.Self.Name { // if it cannot be opened after all it stays parked
+			o.Rests = m.rests(tail)
+		}
 		m.cfg.Metrics.Count(fmt.Sprintf("troupe_cluster_claims_total{why=%q}", why), 1)
 		m.said("session claimed", "session", id, "epoch", writer.Epoch(), "why", why, "from", o.From)
 		return o, nil

@@ -18,6 +18,11 @@ type Owned struct {
 	Given bool   // From has given it to this node
 	Lead  *Lead  // where its handle leads; nil for the session itself. It is said in the release: with one nothing else is appended
 
+	// Rests is the handle under which this node keeps the session open, parked, after Release; "" if it does not. As long
+	// as this life of the node lives, the session can be claimed for that handle only. A claim takes it over from the
+	// release before it, if that is of this node.
+	Rests string
+
 	*Writer
 	member *Member
 	lease  uint64 // under which something was appended
@@ -108,7 +113,7 @@ func (o *Owned) Release(ctx context.Context) error {
 	defer o.noted(o.Fenced())
 	ctx, cancel := context.WithTimeout(ctx, 4*oneTry)
 	defer cancel()
-	text, _ := json.Marshal(about{To: o.Heir, Back: o.Given && o.Heir == o.From, Lead: o.Lead})
+	text, _ := json.Marshal(about{To: o.Heir, Back: o.Given && o.Heir == o.From, Lead: o.Lead, Rests: o.Rests})
 	err := o.Writer.Release(ctx, text)
 	if err == nil {
 		o.member.cfg.Metrics.Count("troupe_cluster_released_total", 1)

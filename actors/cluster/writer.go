@@ -42,6 +42,7 @@ type about struct {
 	To    string `json:"to,omitempty"`    // who is to have the session that is released
 	Back  bool   `json:"back,omitempty"`  // it was given to who releases it, and goes back
 	Lead  *Lead  `json:"lead,omitempty"`  // of a claim or a release
+	Rests string `json:"rests,omitempty"` // of a release: see [Owned.Rests]
 	Done  Keys   `json:"done,omitzero"`   // of a note: what was done in other sessions while the handle led to these
 }
 

@@ -46,7 +46,10 @@ func (h *Shared) adopt(cmd protocol.AdoptSession) (protocol.Result, error) {
 // adoptError says why a session is not adopted. Without an error there is nothing in it.
 func adoptError(id string, err error) *protocol.Error {
 	var elsewhere *cluster.ElsewhereError
+	var parked *cluster.ParkedError
 	switch {
+	case errors.As(err, &parked):
+		return protocol.CodeSessionInUse.Errorf("Session %s is open on node %s, which lives", id, parked.Node)
 	case err == nil, errors.Is(err, cluster.ErrNoSession):
 		return protocol.CodeUnknownSession.Errorf("Unknown session: %s", id)
 	case errors.As(err, &elsewhere):

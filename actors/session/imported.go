@@ -27,7 +27,7 @@ func movedFrom(log *store.Log) *protocol.Error {
 func (h *Shared) takeIn(path string, header protocol.Header, how asFile) (*store.Log, *protocol.Error) {
 	old, err := store.OpenLog(h.fs(), path, h.logOptions())
 	if errors.Is(err, store.ErrEmpty) || how.create && errors.Is(err, fs.ErrNotExist) {
-		return h.openKept(link.OpenSpec{ID: header.ID, Cwd: header.Cwd, Parent: header.ParentSession}, bySelf)
+		return h.openKept(link.OpenSpec{ID: header.ID, Cwd: header.Cwd, Parent: header.ParentSession}, asKept{bySelf, how.handle})
 	}
 	if err != nil {
 		return nil, openError(path, err)
@@ -61,7 +61,7 @@ func (h *Shared) takeIn(path string, header protocol.Header, how asFile) (*store
 	if _, err := old.Append(protocol.MovedEntry(id), time.Now().UnixMilli(), true); err != nil {
 		h.complaints.log.Warn().Err(err).Str("file", path).Msg("session file could not be marked as a copy")
 	}
-	return h.openKept(link.OpenSpec{ID: id, Claim: true}, bySelf)
+	return h.openKept(link.OpenSpec{ID: id, Claim: true}, asKept{bySelf, how.handle})
 }
 
 // ownFile says whether a session file is where the user's own are.

@@ -115,10 +115,11 @@ type kept struct {
 type howKept struct {
 	adopts bool // its directory was on another node, and is here from now on
 	way    way
-	exists bool // only if there is one
-	begins bool // it is claimed before its first line, which is written at once
-	given  bool // it was released before it is closed
-	led    led  // of the session whose handle leads here
+	exists bool   // only if there is one
+	begins bool   // it is claimed before its first line, which is written at once
+	given  bool   // it was released before it is closed
+	handle string // for which it is claimed, see [Cluster.claimant]; "" for none
+	led    led    // of the session whose handle leads here
 }
 
 // keptBy is how the cluster has a session; nil for one that it does not keep.
@@ -175,7 +176,7 @@ func (k *kept) open(options store.Options) (*store.Log, error) {
 	if k.how.adopts {
 		k.owned, err = k.cluster.Member.Adopt(ctx, cluster.SessionID(k.id), k.known(at.Mark))
 	} else {
-		k.owned, err = k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, k.known(at.Mark))
+		k.owned, err = k.cluster.Member.ClaimFor(ctx, cluster.SessionID(k.id), k.how.handle, k.wants, k.known(at.Mark))
 	}
 	if err == nil && k.owned.Lead != nil && k.how.way == bySelf {
 		err = k.end(ctx)
@@ -351,6 +352,7 @@ func final(err error) bool {
 // keptError says why a session of the cluster cannot be had here.
 func keptError(id string, err error) *protocol.Error {
 	var elsewhere *cluster.ElsewhereError
+	var parked *cluster.ParkedError
 	switch {
 	case errors.As(err, &elsewhere):
 		return protocol.CodeNotHere.Errorf("Session %s is on node %s", id, elsewhere.Node)
@@ -360,6 +362,8 @@ func keptError(id string, err error) *protocol.Error {
 		return protocol.CodeNowhere.Errorf("Session %s cannot be opened here: %s", id, err)
 	case errors.Is(err, cluster.ErrNoSession):
 		return protocol.CodeUnknownSession.Errorf("Unknown session: %s", id)
+	case errors.As(err, &parked):
+		return protocol.CodeSessionInUse.Errorf("Session %s is open: %s", id, parked)
 	case errors.Is(err, errLed):
 		return protocol.CodeSessionInUse.Errorf("Session %s cannot be opened by itself: %s", id, err)
 	case errors.Is(err, cluster.ErrNewer):

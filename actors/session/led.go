@@ -76,6 +76,14 @@ func (l *led) result(cmd protocol.Command, key string) protocol.Result {
 	return nil
 }
 
+// claimant returns a handle as all nodes know it. One that only this node knows is prefixed with the name of the node.
+func (cl *Cluster) claimant(handle string, known bool) string {
+	if cl == nil || known {
+		return handle
+	}
+	return cl.Member.Self() + "/" + handle
+}
+
 // known says whether other nodes know the session by its handle.
 func (d *durable) known() bool { return d.shared.Cluster.knows(d.handle, d.spec.ID, d.spec.Path) }
 
@@ -124,6 +132,7 @@ func (s *Session) leads(ctx context.Context, to, left *kept, led led) error {
 		return left.owned.Release(ctx)
 	}
 	first := s.shared.keep(s.handle, s.shared.Cluster.wants(s.spec.Wants, s.work.cwd))
+	first.how.handle = s.handle
 	owned, err := first.claim(ctx)
 	if err != nil {
 		return err
@@ -153,7 +162,7 @@ func (k *kept) claim(ctx context.Context) (*cluster.Owned, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
 	for {
-		owned, err := k.cluster.Member.Claim(ctx, cluster.SessionID(k.id), k.wants, cluster.Mark{})
+		owned, err := k.cluster.Member.ClaimFor(ctx, cluster.SessionID(k.id), k.how.handle, k.wants, cluster.Mark{})
 		if elsewhere := new(cluster.ElsewhereError); !errors.As(err, &elsewhere) && !errors.Is(err, cluster.ErrInUse) {
 			return owned, err
 		}
@@ -183,7 +192,7 @@ func (k *kept) end(ctx context.Context) error {
 	switch {
 	case err == nil:
 		err = other.Release(ctx)
-	case errors.As(err, new(*cluster.ElsewhereError)), errors.Is(err, cluster.ErrInUse):
+	case errors.As(err, new(*cluster.ElsewhereError)), errors.As(err, new(*cluster.ParkedError)), errors.Is(err, cluster.ErrInUse):
 		return errLed
 	case errors.Is(err, cluster.ErrNowhere): // and nobody has it
 		err = nil
@@ -219,12 +228,13 @@ func (l *loader) newID() string {
 
 // begunBefore claims the session that is about to be made, if the cluster keeps it. The log is that of the same command when it came
 // before, and did not come to its end; nil if there is nothing in it. The session wants of its node what the one did that it takes the
-// place of, which may be nil.
-func (k *kept) begunBefore(left *kept, options store.Options) (*store.Log, *protocol.Error) {
+// place of, which may not be kept.
+func (k *kept) begunBefore(l *loader, options store.Options) (*store.Log, *protocol.Error) {
 	if k == nil {
 		return nil, nil
 	}
-	if left != nil && left.owned != nil { // root and directory are those of the directory
+	k.how.handle = l.claimant()
+	if left := keptBy(l.file.Log); left != nil && left.owned != nil { // root and directory are those of the directory
 		labels := map[string]string{}
 		maps.Copy(labels, left.owned.Wants.Labels)
 		maps.Copy(labels, k.wants.Labels)

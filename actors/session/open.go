@@ -63,6 +63,9 @@ func (d *durable) closeLog() {
 		return
 	}
 	keptBy(d.file.Log).worked(d.file.View())
+	if k := keptBy(d.file.Log); k != nil && k.owned != nil && !d.life.state.over() {
+		k.owned.Rests = d.shared.Cluster.claimant(d.handle, d.known())
+	}
 	closeFile(d.file.Log, d.log)
 	d.file.Log = nil
 }
@@ -116,6 +119,9 @@ func (s *Session) openLog(c actor.Context) {
 // the message must not lose it. A session that is over does not want it.
 func (d *durable) noteOpened(c actor.Context, m opened) {
 	d.file.opening = false
+	if k := keptBy(m.log); k != nil && k.owned != nil {
+		k.owned.Rests = "" // it is not parked any more
+	}
 	switch {
 	case m.log == nil:
 	case d.life.state.over():
@@ -124,6 +130,7 @@ func (d *durable) noteOpened(c actor.Context, m opened) {
 		m.spec.Retain = d.spec.Retain // which may have changed since
 		d.work, d.spec = m.work, m.spec
 		d.file.is(m.log)
+		d.shared.holders.hold(d.handle, d.file.path)
 		d.file.told = cmp.Or(d.file.told, d.file.id)
 		if k := keptBy(m.log); k != nil {
 			d.file.led = k.how.led
@@ -258,6 +265,9 @@ func (d *durable) loader() *loader {
 	return &loader{shared: d.shared, log: d.log, spec: d.spec, rules: d.rules, work: d.work, file: d.file, ran: d.last.ran(), limits: d.last.limited(), handle: d.handle, known: d.known()}
 }
 
+// claimant is the handle of the session, see [Cluster.claimant].
+func (l *loader) claimant() string { return l.shared.Cluster.claimant(l.handle, l.known) }
+
 // open makes a session's workspace and opens or begins its log.
 func (l *loader) open() (o opened) {
 	if o.log, o.err = l.existing(); o.err != nil {
@@ -314,20 +324,26 @@ func (l *loader) existing() (*store.Log, *protocol.Error) {
 		return l.spec.Log, nil
 	case l.spec.Path != "":
 		header := store.NewHeader(l.spec.ID, l.spec.Cwd, l.spec.Parent, time.Now().UnixMilli())
-		return l.shared.openPath(l.spec.Path, header, asFile{elsewhere: l.spec.CwdSet})
+		return l.shared.openPath(l.spec.Path, header, asFile{elsewhere: l.spec.CwdSet, handle: l.claimant()})
 	case l.shared.Cluster != nil && l.spec.ID != "" && !l.spec.Memory && l.spec.Child == nil:
-		return l.shared.openKept(l.spec, byHandle)
+		return l.shared.openKept(l.spec, asKept{byHandle, l.claimant()})
 	}
 	return nil, nil
 }
 
+// asKept is how a session is opened that the cluster keeps, and for which handle.
+type asKept struct {
+	way    way
+	handle string // see [Cluster.claimant]
+}
+
 // openKept opens a session that the cluster keeps, or begins it.
-func (h *Shared) openKept(spec link.OpenSpec, by way) (*store.Log, *protocol.Error) {
+func (h *Shared) openKept(spec link.OpenSpec, as asKept) (*store.Log, *protocol.Error) {
 	h.sweepCopies()
 	k, o := h.keep(spec.ID, h.Cluster.wants(spec.Wants, spec.Cwd)), h.logOptions()
-	o.Commit, k.how.way, k.how.exists = k, by, spec.Claim
+	o.Commit, k.how.way, k.how.handle, k.how.exists = k, as.way, as.handle, spec.Claim
 	log, err := k.open(o)
-	if err == nil && by == byHandle && k.owned.Lead != nil {
+	if err == nil && as.way == byHandle && k.owned.Lead != nil {
 		return h.openLed(k, spec)
 	}
 	if errors.As(err, new(*fs.PathError)) && h.TryDisk() && k.owned != nil && k.owned.Wants.Node == "" {
@@ -364,7 +380,7 @@ func (h *Shared) openKept(spec link.OpenSpec, by way) (*store.Log, *protocol.Err
 func (h *Shared) openLed(k *kept, spec link.OpenSpec) (*store.Log, *protocol.Error) {
 	defer k.Close(false)
 	spec.ID, spec.Claim, spec.Wants = string(k.owned.Lead.To), true, cluster.Wants{}
-	log, err := h.openKept(spec, bySelf)
+	log, err := h.openKept(spec, asKept{bySelf, k.how.handle})
 	if err == nil {
 		keptBy(log).how.led = newLed(k.owned.Lead)
 	}
@@ -377,9 +393,9 @@ func (h *Shared) openLed(k *kept, spec link.OpenSpec) (*store.Log, *protocol.Err
 func (l *loader) again() (*store.Log, *protocol.Error) {
 	if l.shared.Cluster.idOf(l.file.path) != "" {
 		if l.known { // it may lead to another one by now
-			return l.shared.openKept(link.OpenSpec{ID: l.handle, Claim: true, Cwd: l.cwd()}, byHandle)
+			return l.shared.openKept(link.OpenSpec{ID: l.handle, Claim: true, Cwd: l.cwd()}, asKept{byHandle, l.claimant()})
 		}
-		return l.shared.openKept(link.OpenSpec{ID: l.file.id, Claim: true, Cwd: l.cwd()}, bySelf)
+		return l.shared.openKept(link.OpenSpec{ID: l.file.id, Claim: true, Cwd: l.cwd()}, asKept{bySelf, l.claimant()})
 	}
 	log, err := store.OpenLog(l.shared.fs(), l.file.path, l.shared.logOptions())
 	switch {
@@ -463,20 +479,24 @@ func OpenSession(shared *Shared, path string) (*store.Log, error) {
 
 // asFile is how a session file is opened.
 type asFile struct {
-	create    bool // one that is not there becomes a new session
-	elsewhere bool // the session is to work in another directory than it says
+	create    bool   // one that is not there becomes a new session
+	elsewhere bool   // the session is to work in another directory than it says
+	handle    string // that is to have it, see [Cluster.claimant]; "" if that is not known yet
 }
 
 // openPath opens a session file. An empty file, and with create a missing one,
 // becomes a new session with the given header.
 func (h *Shared) openPath(path string, header protocol.Header, how asFile) (*store.Log, *protocol.Error) {
 	if id := h.Cluster.idOf(path); id != "" {
-		return h.openKept(link.OpenSpec{ID: id, Claim: true}, bySelf)
+		return h.openKept(link.OpenSpec{ID: id, Claim: true}, asKept{bySelf, how.handle})
 	}
 	if h.Cluster != nil {
 		return h.takeIn(path, header, how)
 	}
 	fsys, options := h.fs(), h.logOptions()
+	if h.holders.heldByOther(how.handle, path) {
+		return nil, protocol.CodeSessionInUse.Errorf("Session file is in use: %s (by another session of this process)", path)
+	}
 	log, err := store.OpenLog(fsys, path, options)
 	switch {
 	case err == nil:

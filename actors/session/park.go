@@ -1,11 +1,13 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/cluster"
 	"troupe/actors/core"
 	"troupe/actors/extension"
 	"troupe/actors/kernel"
@@ -90,6 +92,24 @@ func (s *Session) park(c actor.Context) {
 		s.closeLog()
 	}
 	s.becomeParked(c)
+}
+
+// leaveParked says in the log of a session that is closed while it is parked that this node keeps it open no more. When the
+// process ends, its end says that.
+func (s *Session) leaveParked(c actor.Context) {
+	cl, end := s.shared.Cluster, s.life.end
+	id := cl.idOf(s.file.path)
+	if id == "" || end == nil || end.final {
+		return
+	}
+	err := s.life.turn.wait(c, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, engineTime)
+		defer cancel()
+		return cl.Member.Leave(ctx, cluster.SessionID(id), cl.claimant(s.handle, s.known()))
+	})
+	if err != nil {
+		s.log.Warn().Err(err).Msg("the log does not say that the session is closed: other handles cannot have it while this node lives")
+	}
 }
 
 func (s *Session) becomeParked(c actor.Context) {

@@ -91,6 +91,7 @@ func (s *Session) receive(c actor.Context, msg any) {
 	case *actor.Stopping, *actor.Restarting:
 		if _, stops := m.(*actor.Stopping); stops && !s.life.state.over() { // the daemon's patience is over: those who worked for it end behind it
 			s.life.state = closed
+			s.shared.holders.release(s.handle)
 		}
 		s.idle.stop()
 		s.trustUnanswered()
@@ -557,6 +558,9 @@ func (s *Session) finish(c actor.Context, last ...link.CloseReply) {
 	var moved *link.Moved // it goes on elsewhere
 	if s.life.end != nil && (s.life.end.final || s.life.end.moves) && len(s.life.end.asked) == 0 && s.kept() != nil {
 		moved = &link.Moved{Why: "released"}
+	}
+	if s.life.state == parked {
+		s.leaveParked(c)
 	}
 	s.life.state = closed
 	s.leftIndex(c)

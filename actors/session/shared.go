@@ -106,6 +106,7 @@ type Shared struct {
 	Seq        link.Seq
 	complaints complaints
 	isolated   *workspaces
+	holders    fileHolders
 	used       usedProviders
 	grants     projectGrants
 	ringBytes  atomic.Int64 // of the rings of all sessions

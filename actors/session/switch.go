@@ -138,9 +138,9 @@ func (l *loader) switchTo(path string) (p loadedSession) {
 	}
 	header := store.NewHeader("", l.work.cwd, "", time.Now().UnixMilli())
 	if id := l.shared.Cluster.idOf(path); id == l.handle && l.known {
-		p.log, p.err = l.shared.openKept(link.OpenSpec{ID: id, Claim: true}, back)
+		p.log, p.err = l.shared.openKept(link.OpenSpec{ID: id, Claim: true}, asKept{back, l.claimant()})
 	} else {
-		p.log, p.err = l.shared.openPath(path, header, asFile{create: l.rules.CreateOnSwitch, elsewhere: l.spec.CwdSet})
+		p.log, p.err = l.shared.openPath(path, header, asFile{create: l.rules.CreateOnSwitch, elsewhere: l.spec.CwdSet, handle: l.claimant()})
 	}
 	if p.err != nil {
 		return p
@@ -166,7 +166,7 @@ func (l *loader) switchTo(path string) (p loadedSession) {
 // begin makes a new session, with the entries that an extension wants in it.
 func (l *loader) begin(cmd protocol.NewSession, setup []extension.Setup) loadedSession {
 	log := l.work.logs.fresh(l.newID(), l.work.cwd, cmd.ParentSession)
-	if made, err := keptBy(log).begunBefore(keptBy(l.file.Log), l.work.logs.options); err != nil || made != nil {
+	if made, err := keptBy(log).begunBefore(l, l.work.logs.options); err != nil || made != nil {
 		return l.loadedBefore(made, err)
 	}
 	ids := map[string]string{}
@@ -245,7 +245,7 @@ func (l *loader) copyBranch(view store.View) loadedSession {
 		path, options = l.work.logs.place(h, filepath.Dir(view.Path()))
 	}
 	k, _ := options.Commit.(*kept)
-	if made, err := k.begunBefore(keptBy(l.file.Log), options); err != nil || made != nil {
+	if made, err := k.begunBefore(l, options); err != nil || made != nil {
 		return l.loadedBefore(made, err)
 	}
 	log, err := store.Fork(l.shared.fs(), view, path, h, options)
@@ -379,6 +379,7 @@ func (s *Session) activate(c actor.Context, seq uint64) error {
 	left, log, leftPath := s.file.Log, s.log, s.file.path
 	s.output.closeLater(func() { closeFile(left, log) })
 	s.file.is(p.log)
+	s.shared.holders.hold(s.handle, s.file.path)
 	s.watchOver(c)
 	before := s.work
 	if p.work != nil {

@@ -157,6 +157,28 @@ func TestParkedCannotWake(t *testing.T) {
 	}
 }
 
+// TestParkedWithoutItsFile checks that the file of a session that is parked and could not be opened
+// again is in use for other sessions, until the session is closed.
+func TestParkedWithoutItsFile(t *testing.T) {
+	harness.Bubble(t, func(t *testing.T) {
+		b := harness.Start(t, harness.ParkSoon)
+		s, path := b.OpenParked()
+		harness.ReplaceFile(t, b.Disk.Mem(), path)
+		b.Disk.Fail("append * always EMFILE")
+		assert.Equal(t, "io_error", harness.Code(b.Call(t, `{"type":"get_state"`+harness.At(s)+`}`)))
+		b.RequireParked(s)
+		b.Disk.Fail("")
+		other := b.Open()
+		take := fmt.Sprintf(`{"type":"switch_session","sessionPath":%q%s}`, path, harness.At(other))
+		assert.Equal(t, "session_in_use", harness.Code(b.Call(t, take)))
+		assert.Equal(t, "session_in_use", harness.Code(b.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, path))))
+		b.RequireWorking(s, "~a~ two")
+		b.Call(t, `{"type":"close_session"`+harness.At(s)+`}`)
+		assert.True(t, b.Call(t, take).Get("success").Bool())
+		b.End()
+	})
+}
+
 // TestParkedCloses checks that a session that cannot be resumed from parking can be closed.
 func TestParkedCloses(t *testing.T) {
 	for _, how := range []string{"close", "end"} {
