@@ -20,6 +20,22 @@ func (f *fileHolders) hold(handle, path string) {
 	f.files[handle] = path
 }
 
+// reserve is hold, unless another handle has the file: then it returns false.
+func (f *fileHolders) reserve(handle, path string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for other, file := range f.files {
+		if file == path && other != handle {
+			return false
+		}
+	}
+	if f.files == nil {
+		f.files = map[string]string{}
+	}
+	f.files[handle] = path
+	return true
+}
+
 // release records that a handle has no file.
 func (f *fileHolders) release(handle string) {
 	f.mu.Lock()

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -300,9 +302,24 @@ func (l *loader) open() (o opened) {
 func (l *loader) begun(w *workspace) *store.Log {
 	if child := l.spec.Child; child != nil && child.File != "" {
 		h := store.NewHeader(l.spec.ID, w.cwd, l.spec.Parent, time.Now().UnixMilli())
-		return store.NewLog(w.logs.fs, child.File, h, w.logs.options)
+		return store.NewLog(w.logs.fs, l.freeFile(w.logs.fs, child.File), h, w.logs.options)
 	}
 	return w.logs.fresh(l.spec.ID, w.cwd, l.spec.Parent)
+}
+
+// freeFile returns a child's file, or, if that exists, another name beside it. A call that was aborted before its child
+// had begun is not in the log of the parent, so the id of the child is free again. Its file may be there, or be about to be
+// written by a session that is closing.
+func (l *loader) freeFile(fsys store.FS, path string) string {
+	base := strings.TrimSuffix(path, ".jsonl")
+	for n := 2; ; n++ {
+		if l.shared.holders.reserve(l.handle, path) {
+			if _, err := fsys.Stat(path); err != nil { // errors other than that there is none are those of its creation
+				return path
+			}
+		}
+		path = base + "." + strconv.Itoa(n) + ".jsonl" // no child has such an id
+	}
 }
 
 // discard closes a log that was opened in vain.

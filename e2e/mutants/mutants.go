@@ -122,6 +122,8 @@ var mutants = []mutant{
 	{"what a request has reserved is kept", "actors/core/pool.go", "\tdelete(p.held, t)\n\tp.queue = slices", "\tp.queue = slices", laws},
 	{"work is merged before it is verified", "actors/core/task_isolated.go",
 		"\tdefault:\n\t\tm.beginVerification(c, it, s.settled)\n", "\tdefault:\n\t\tm.passed(c, it, s.settled)\n", copies},
+	{"a task fails over the file of one that was cut off", "actors/session/open.go", "path = base + \".\" + strconv.Itoa(n) + \".jsonl\"", "return path", []string{"./actors/scenario/tasks", "-run", "TestFileOfACutTask"}},
+	{"a task fails over the workspace of one that was cut off", "tools/git/owner.go", "!errors.Is(err, fs.ErrExist) || n > maxWorkspaces {", "true {", []string{"./tools/git", "-run", "TestPrepareBeside"}},
 	{"work that failed is merged", "actors/core/task_isolated.go", "if result.ExitCode == 0 && !w.empty {", "if !w.empty {", copies},
 	{"who is first merges first", "actors/core/task.go", "if allDone(c.tasks.items[:it.index]) {", "if true {", copies},
 	{"a conflict counts as merged", "actors/core/task_isolated.go", "case in.Err != \"\" || len(in.Conflicts) > 0 || m.set.Tasks.Surface || in.Aside:", "case in.Err != \"\" || m.set.Tasks.Surface || in.Aside:", copies},

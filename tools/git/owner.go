@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -60,13 +61,27 @@ func (w *Workspaces) take(ws *Workspace, b base, repo string) error {
 		return fmt.Errorf("too many workspaces of this repository: %d, %s, at most %d, %s. What was kept is in %s",
 			count, size(all), maxWorkspaces, size(maxAllBytes), repo)
 	}
-	if err := os.Mkdir(ws.Dir, 0o700); err != nil {
+	if err := makeFresh(ws); err != nil {
 		return err
 	}
 	if err := w.lock(ws.Dir); err != nil {
 		return err
 	}
 	return w.note(*ws, preparing)
+}
+
+// makeFresh makes the directory of a workspace, under another name if that is taken. A task that was aborted, or whose
+// process was killed, while its workspace was made may have left one of that name, and a later task may have the same id.
+// What is left, a sweep removes.
+func makeFresh(ws *Workspace) error {
+	name := ws.Dir
+	for n := 2; ; n++ {
+		err := os.Mkdir(ws.Dir, 0o700)
+		if !errors.Is(err, fs.ErrExist) || n > maxWorkspaces {
+			return err
+		}
+		ws.Dir = name + "." + strconv.Itoa(n) // no task has such an id
+	}
 }
 
 // occupied is what all workspaces of a repository take.

@@ -1,10 +1,13 @@
 package git
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -99,4 +102,53 @@ func TestConflict(t *testing.T) {
 	require.Error(t, w.ws.Apply(t.Context(), w.env, ws, p))
 	require.Equal(t, tree, w.tree())
 	require.Equal(t, git, w.dotGit())
+}
+
+// TestPrepareBesideALeftover checks that a task gets a workspace although an earlier one of its
+// name was left behind, in this process or in one that has ended. What is left has its name still.
+func TestPrepareBesideALeftover(t *testing.T) {
+	t.Parallel()
+	w := newRepository(t)
+	dirs := map[string]bool{}
+	for i := range 3 {
+		if i == 2 { // another process
+			w.ws.Close()
+			w.ws = New(w.ws.dir)
+			w.ws.minFree = 1 << 20
+			t.Cleanup(w.ws.Close)
+		}
+		ws := w.prepare(Spec{ID: "T"})
+		require.Equal(t, "b\n", get(t, filepath.Join(ws.Path, "dir/b.txt")))
+		require.False(t, dirs[ws.Dir])
+		dirs[ws.Dir] = true
+		again, err := w.ws.Open(ws.Dir)
+		require.NoError(t, err)
+		require.Equal(t, ws.Dir, again.Dir)
+	}
+}
+
+// TestPrepareIsCancelled checks that a workspace whose preparation is cancelled is removed, at
+// whatever moment that comes.
+func TestPrepareIsCancelled(t *testing.T) {
+	t.Parallel()
+	w := newRepository(t)
+	for i := range 300 {
+		w.put(fmt.Sprintf("many/%d.txt", i), "text\n")
+	}
+	cancelled := 0
+	for i := range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*5*time.Millisecond)
+		ws, err := w.ws.Prepare(ctx, w.env, Spec{Session: "s", Call: fmt.Sprint("c", i), ID: "T"})
+		cancel()
+		if err == nil {
+			require.NoError(t, w.ws.Remove(t.Context(), ws))
+		} else {
+			cancelled++
+		}
+		require.NoError(t, w.ws.EndCall(t.Context(), "s", fmt.Sprint("c", i)))
+		left, err := filepath.Glob(filepath.Join(w.ws.dir, "*", "*"))
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
+	require.Positive(t, cancelled)
 }

@@ -3,6 +3,7 @@ package tasks
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,33 @@ func TestTasksAreCut(t *testing.T) {
 		b.Advance(time.Second)
 		alone(b, s)
 		b.RequireWorking(s, "~p~ again")
+		b.End()
+		b.Check()
+	})
+}
+
+// TestFileOfACutTask checks that a task runs although the session file of an earlier one of its id is
+// there, of which the log says nothing because its call was aborted while the session was opened.
+// The earlier file is kept as it is.
+func TestFileOfACutTask(t *testing.T) {
+	harness.Bubble(t, func(t *testing.T) {
+		b := harness.Start(t, harness.WithTasks)
+		s := b.Open()
+		b.Run(s, "~a~ one")
+		path := b.Call(t, `{"type":"get_state"`+harness.At(s)+`}`).Get("data.sessionFile").Str
+		left := strings.TrimSuffix(path, ".jsonl") + "/A.jsonl"
+		text := []byte(`{"type":"session","version":3,"id":"left","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"}` + "\n")
+		require.NoError(t, b.Disk.Mem().MkdirAll(filepath.Dir(left)))
+		b.Disk.Mem().WriteFile(left, text)
+		b.Run(s, "~p~ tool=task rounds=1 children=2 each=rounds=1,work=50")
+		results, call := results(b, s)
+		assert.Equal(t, []string{"A 0 ", "B 0 "}, results)
+		file := call.Get("result.details.results.0.sessionFile").Str
+		assert.NotEqual(t, left, file)
+		assert.Contains(t, string(b.Disk.Mem().ReadFile(file)), `"role":"assistant"`)
+		assert.Equal(t, string(text), string(b.Disk.Mem().ReadFile(left)))
+		v := b.Call(t, `{"type":"get_subagent_messages","subagentId":"A"`+harness.At(s)+`}`)
+		assert.True(t, v.Get("success").Bool(), v.Raw)
 		b.End()
 		b.Check()
 	})
