@@ -100,7 +100,7 @@ func (h *Shared) listPage(q store.Query, cmd protocol.ListSessions) (protocol.Re
 	if h.Cluster != nil && h.Cluster.Engine != nil && cmd.Under+cmd.SessionDir == "" {
 		all, err = h.Cluster.summaries(q.Cwd)
 	} else {
-		all, err = h.lister().List(q)
+		all, err = h.onDisk.lister().List(q)
 	}
 	if err != nil {
 		return nil, err

@@ -168,7 +168,7 @@ func (g *crashGuard) endCommands() {
 func (g *crashGuard) giveUp(c actor.Context, msg any) {
 	root := c.ActorSystem().Root
 	g.life.state = failed
-	g.shared.holders.release(g.handle)
+	g.shared.onDisk.holders.release(g.handle)
 	g.life.refusal = protocol.CodeSessionFailed.Errorf(
 		"Session failed: it crashed more than %d times in %s and was given up", MaxRestarts, RestartWindow)
 	var last []link.CloseReply // the client does not know the session yet
@@ -267,7 +267,7 @@ func (d *durable) sayClosed(c actor.Context, last ...link.CloseReply) { d.sayMov
 // sayMoved is sayClosed for a session that goes on elsewhere; moved is nil for one that does not.
 func (d *durable) sayMoved(c actor.Context, moved *link.Moved, last ...link.CloseReply) {
 	d.life.state, d.life.moved = closed, moved != nil
-	d.shared.holders.release(d.handle)
+	d.shared.onDisk.holders.release(d.handle)
 	d.clients.ring.close()
 	gone := link.Closed{Handle: d.handle, Quit: d.life.end != nil && d.life.end.quit, Replies: last, Moved: moved, Refused: d.life.refusal}
 	for _, who := range d.clients.list {

@@ -1,6 +1,16 @@
 package session
 
-import "sync"
+import (
+	"sync"
+
+	"troupe/store"
+)
+
+// sessionFiles is what the sessions of a process share about files of sessions.
+type sessionFiles struct {
+	holders fileHolders
+	lister  func() *store.Lister // finds sessions on disk, and remembers what it has read of their files
+}
 
 // fileHolders records which handle has which session file. A session that is parked may have closed its file, and with it
 // the lock, because another program has changed it or it could not be opened again: the file is in use all the same. It is

@@ -132,7 +132,7 @@ func (d *durable) noteOpened(c actor.Context, m opened) {
 		m.spec.Retain = d.spec.Retain // which may have changed since
 		d.work, d.spec = m.work, m.spec
 		d.file.is(m.log)
-		d.shared.holders.hold(d.handle, d.file.path)
+		d.shared.onDisk.holders.hold(d.handle, d.file.path)
 		d.file.told = cmp.Or(d.file.told, d.file.id)
 		if k := keptBy(m.log); k != nil {
 			d.file.led = k.how.led
@@ -313,7 +313,7 @@ func (l *loader) begun(w *workspace) *store.Log {
 func (l *loader) freeFile(fsys store.FS, path string) string {
 	base := strings.TrimSuffix(path, ".jsonl")
 	for n := 2; ; n++ {
-		if l.shared.holders.reserve(l.handle, path) {
+		if l.shared.onDisk.holders.reserve(l.handle, path) {
 			if _, err := fsys.Stat(path); err != nil { // errors other than that there is none are those of its creation
 				return path
 			}
@@ -511,7 +511,7 @@ func (h *Shared) openPath(path string, header protocol.Header, how asFile) (*sto
 		return h.takeIn(path, header, how)
 	}
 	fsys, options := h.fs(), h.logOptions()
-	if h.holders.heldByOther(how.handle, path) {
+	if h.onDisk.holders.heldByOther(how.handle, path) {
 		return nil, protocol.CodeSessionInUse.Errorf("Session file is in use: %s (by another session of this process)", path)
 	}
 	log, err := store.OpenLog(fsys, path, options)

@@ -91,7 +91,7 @@ func (s *Session) receive(c actor.Context, msg any) {
 	case *actor.Stopping, *actor.Restarting:
 		if _, stops := m.(*actor.Stopping); stops && !s.life.state.over() { // the daemon's patience is over: those who worked for it end behind it
 			s.life.state = closed
-			s.shared.holders.release(s.handle)
+			s.shared.onDisk.holders.release(s.handle)
 		}
 		s.idle.stop()
 		s.trustUnanswered()

@@ -106,12 +106,11 @@ type Shared struct {
 	Seq        link.Seq
 	complaints complaints
 	isolated   *workspaces
-	holders    fileHolders
+	onDisk     sessionFiles
 	used       usedProviders
 	grants     projectGrants
 	ringBytes  atomic.Int64 // of the rings of all sessions
 	lastTools  atomic.Pointer[toolSet]
-	lister     func() *store.Lister // finds sessions on disk; all sessions of the process share what it remembers of their files
 	trust      projectTrust
 	atStart    atomic.Pointer[settingsRead] // nil when the default session has taken them
 	// records numbers what extensions show to clients. None has the number of another, not
@@ -133,7 +132,7 @@ func NewShared(cfg Config, log zerolog.Logger) *Shared {
 	}
 	h := &Shared{Config: cfg, complaints: complaints{log: log}, isolated: newWorkspaces()}
 	h.complaints.copied = h.isolated.copied
-	h.lister = sync.OnceValue(func() *store.Lister { return store.NewLister(h.fs()) })
+	h.onDisk.lister = sync.OnceValue(func() *store.Lister { return store.NewLister(h.fs()) })
 	return h
 }
 

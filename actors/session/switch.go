@@ -379,7 +379,7 @@ func (s *Session) activate(c actor.Context, seq uint64) error {
 	left, log, leftPath := s.file.Log, s.log, s.file.path
 	s.output.closeLater(func() { closeFile(left, log) })
 	s.file.is(p.log)
-	s.shared.holders.hold(s.handle, s.file.path)
+	s.shared.onDisk.holders.hold(s.handle, s.file.path)
 	s.watchOver(c)
 	before := s.work
 	if p.work != nil {

@@ -502,7 +502,7 @@ var mutants = []mutant{
 	{"a session is opened by itself though its handle leads to one that is open", "actors/session/led.go", "return errLed", "err = nil", led},
 	{"a parked session can be claimed for another handle", "actors/cluster/member.go", "handle != \"\" && handle != by.handle {", "false && handle != by.handle {", []string{"./actors/scenario/moves", "-run", "TestParkedIs"}},
 	{"a session that is closed while it is parked stays open for other handles", "actors/session/session.go", "\t\ts.leaveParked(c)\n", "", []string{"./actors/scenario/moves", "-run", "TestParkedIs"}},
-	{"a parked session without its file does not hold it", "actors/session/open.go", "h.holders.heldByOther(how.handle, path) {", "false {", []string{"./actors/scenario/durability", "-run", "TestParkedWithout"}},
+	{"a parked session without its file does not hold it", "actors/session/open.go", "h.onDisk.holders.heldByOther(how.handle, path) {", "false {", []string{"./actors/scenario/durability", "-run", "TestParkedWithout"}},
 	{"a new session is made twice by one command", "actors/session/led.go", "if l.key == \"\" || l.shared.Cluster == nil {", "if true {", led},
 	{"a command that replaces a session is not known behind that", "actors/session/led.go", "\t\tall.Add(1, []string{key})\n", "", led},
 	{"what a fork gives back is not known when it comes again", "actors/session/moved.go", "s.loggedReply(k, r.Cmd, key), nil); ok {", "nil, nil); ok {", led},
