@@ -113,11 +113,33 @@ var (
 		`prompt too long; exceeded (max )?context length`,      // Ollama
 		`range of input length should be`,                      // DashScope
 		`longer than the model'?s context length`,              // SGLang
+		`context (the )?overflows`,                             // LM Studio
+		`reached context length of \d+`,                        // LM Studio
+		`max_tokens must be at least 1, got -\d+`,              // vLLM, before it named the window
+		"`?inputs`? must have less than \\d+ tokens",           // TGI
+		`max(imum)? input tokens? (is|of) \d+`,                 // SiliconFlow and gateways
+		`less than max_seq_len`,                                // SiliconFlow, with code 20015
+		`exceeds? max(imum)? (message|input|prompt) tokens?`,   // Volcengine
+		`input length \d+ exceeds the maximum length`,          // Volcengine
 		"`?inputs?`? tokens \\+ `?max_new_tokens`? must be",    // Together, TGI
 		`ContextWindowExceeded`,                                // LiteLLM
 		`context[_ ]length[_ ]exceeded`,
 		`too many tokens`,
 		`token limit exceeded`,
+	)
+
+	// parameterText is about a member of the request. Its name may be any word of the lists below.
+	parameterText = phrases(
+		`(unknown|unrecogni[sz]ed|unsupported|unexpected|invalid|extra|additional) (request )?(parameter|argument|field|propert|keyword|option)`,
+		`(parameter|argument|field|property|option)s?\b.{0,60}(not (supported|allowed|permitted|recogni[sz]ed|valid)|must be)`,
+		`extra inputs are not permitted`,
+	)
+	// passedOnText is all that a gateway says that answers 400 for a failure of another server. It stands at the
+	// beginning: inside of a sentence the same words are names.
+	passedOnText = phrases(
+		`^(provider returned error|upstream (connect|request)|bad gateway|gateway time|internal server error|service unavailable)`,
+		`^(socket hang up|fetch failed|connection (error|refused|reset|closed))`,
+		`^(throttl(ing|ed)|rate limit(ed)?( reached| exceeded)?|too many requests|overloaded)\s*([:.!,]|$)`,
 	)
 
 	quotaText = phrases(

@@ -193,8 +193,15 @@ func (r *report) exhausted() protocol.ErrorKind {
 // byPhrase recognises what services say in words only, with a status that many
 // other errors share.
 func (r *report) byPhrase() protocol.ErrorKind {
-	if overflowText().MatchString(r.text) && !rateText().MatchString(r.text) && !perMinuteText().MatchString(r.text) {
-		return protocol.ErrorOverflow
+	switch r.status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
+	default:
+		if r.isOverflow() {
+			return protocol.ErrorOverflow
+		}
+	}
+	if r.status < 500 && parameterText().MatchString(r.text) { // whatever its name means elsewhere
+		return statusOr(r.status, protocol.ErrorInvalid)
 	}
 	if r.status >= 500 {
 		return ""
@@ -208,10 +215,19 @@ func (r *report) byPhrase() protocol.ErrorKind {
 		return protocol.ErrorAuth
 	case refusalText().MatchString(r.text):
 		return protocol.ErrorRefusal
-	case r.status == http.StatusBadRequest && r.byWord(genericWords()) == "":
-		return transientKind(r.text) // gateways that pass on a failure as 400
+	case r.status == http.StatusBadRequest && r.byWord(genericWords()) == "" && passedOnText().MatchString(strings.TrimSpace(r.text)):
+		return transientKind(r.text)
 	}
 	return ""
+}
+
+func (r *report) isOverflow() bool {
+	return overflowText().MatchString(r.text) && !rateText().MatchString(r.text) && !perMinuteText().MatchString(r.text)
+}
+
+// statusOr is the kind of a status, or another one if it has none of its own.
+func statusOr(status int, kind protocol.ErrorKind) protocol.ErrorKind {
+	return cmp.Or(statusKinds[status], kind)
 }
 
 // transientKind is the kind that the text alone suggests, "" for none.
