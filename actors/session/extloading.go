@@ -13,6 +13,7 @@ import (
 	"troupe/actors/extension"
 	"troupe/actors/kernel"
 	"troupe/actors/link"
+	"troupe/actors/toolbox"
 	"troupe/protocol"
 	words "troupe/protocol/extension"
 )
@@ -173,7 +174,7 @@ func (s *Session) wantsTool(t words.ToolDef) bool {
 	case slices.Contains(s.spec.WithoutTools, t.Name), t.Exposure == "hidden":
 		return false
 	case s.spec.Tools != nil && !s.spec.FreeTools:
-		return slices.Contains(s.spec.Tools, t.Name)
+		return toolbox.Wanted(s.spec.Tools, t.Name, t.DefaultActive == nil || *t.DefaultActive)
 	default:
 		return t.DefaultActive == nil || *t.DefaultActive
 	}

@@ -41,11 +41,14 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 		Ceiling: spec.Tools, Isolation: f.Isolation.Enabled, Surface: !f.Isolation.Apply,
 		NameCommits: f.Isolation.Merge == "branch" && f.Isolation.Commits == "ai", Verify: f.Verification,
 	}
-	if set.Ceiling == nil {
+	if set.Ceiling == nil || !toolbox.IsPlain(spec.Tools) {
+		set.Ceiling = nil
 		for _, info := range shared.Tools.Infos() {
 			set.Ceiling = append(set.Ceiling, info.Name)
 		}
-		set.Ceiling = slices.DeleteFunc(append(set.Ceiling, core.TaskTool), spec.LeavesOut)
+		set.Ceiling = slices.DeleteFunc(append(set.Ceiling, core.TaskTool), func(name string) bool {
+			return spec.LeavesOut(name) || spec.Tools != nil && !toolbox.Wanted(spec.Tools, name, true)
+		})
 	}
 	if child := spec.Child; child != nil {
 		set.Ceiling = child.Ceiling

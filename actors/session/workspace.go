@@ -239,6 +239,9 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 	if len(w.extensions) == 0 { // else when it is known what they bring
 		w.nameUnknownTools(shared, w.tools, spec)
 	}
+	if err := w.checkTools(spec); err != nil {
+		return err
+	}
 	usual := w.usualTools(shared, rules)
 	w.settings.Tools = slices.DeleteFunc(w.tools.Active(spec.Tools, f.DefaultTools, usual), spec.LeavesOut)
 	w.settings.TodosOff = spec.LeavesOut(core.TodoTool) ||
@@ -250,6 +253,22 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 	w.request = providers.Request{
 		Budgets: budgets(f.ThinkingBudgets), BlockImages: f.Images.BlockImages, Cache: shared.cacheRetention(),
 		Network: network(f),
+	}
+	return nil
+}
+
+// checkTools refuses a list of tools none of which exists, unless an extension may bring them: the session would
+// be without tools, and nobody has asked for that.
+func (w *workspace) checkTools(spec link.OpenSpec) *protocol.Error {
+	if len(w.extensions) > 0 || spec.Child != nil {
+		return nil
+	}
+	source, list := "tools", spec.Tools
+	if list == nil {
+		source, list = "settings defaultTools", w.files.DefaultTools
+	}
+	if err := w.tools.Empty(list); err != nil {
+		return protocol.CodeInvalidParams.Errorf("%s: %s", source, err)
 	}
 	return nil
 }
@@ -376,10 +395,7 @@ func budgets(b config.ThinkingBudgets) map[protocol.ThinkingLevel]int64 {
 func (w *workspace) nameUnknownTools(shared *Shared, box toolbox.Box, spec link.OpenSpec) {
 	own := toolbox.Known(shared.Tools).With(toolbox.Submit{})
 	has := func(name string) bool {
-		name = strings.TrimLeft(name, "+-")
-		_, ours := own.Lookup(name)
-		_, theirs := box.Lookup(name)
-		return ours || theirs
+		return own.Knows(name) || box.Knows(name)
 	}
 	for _, wanted := range w.agents.Wanted {
 		shared.complaints.all(wanted.Unknown(has))

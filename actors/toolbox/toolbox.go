@@ -3,6 +3,8 @@ package toolbox
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -162,29 +164,80 @@ func (b Box) CheckWith(call protocol.ToolCall, host []protocol.HostTool, exact b
 }
 
 // Active is the set of tools a session begins with: the caller's, else the
-// settings', which may add to (+name) or take from (-name) the usual set. nil
-// leaves the choice to the next. Names of tools that do not exist are left out.
+// settings', each a list as [Wanted] reads it. nil leaves the choice to the next.
+// Names of tools that do not exist are left out.
 func (b Box) Active(asked, configured, usual []string) []string {
-	if asked != nil {
-		return b.known(asked)
-	}
-	if len(configured) == 0 {
-		return b.known(usual) // in a root without files most are not there
-	}
-	var set []string
-	changes := slices.ContainsFunc(configured, func(n string) bool { return strings.HasPrefix(n, "+") || strings.HasPrefix(n, "-") })
-	if changes {
-		set = slices.Clone(usual)
-	}
-	for _, name := range configured {
-		switch {
-		case strings.HasPrefix(name, "-"):
-			set = slices.DeleteFunc(set, func(n string) bool { return n == name[1:] })
-		default:
-			set = append(set, strings.TrimPrefix(name, "+"))
+	list := asked
+	if list == nil {
+		if list = configured; len(list) == 0 {
+			return b.known(usual) // in a root without files most are not there
 		}
 	}
+	var set []string
+	if changesUsual(list) {
+		set = slices.Clone(usual)
+	}
+	for _, item := range list {
+		name := strings.TrimLeft(item, "+-")
+		if strings.HasPrefix(item, "-") {
+			set = slices.DeleteFunc(set, func(n string) bool { return fits(name, n) })
+			continue
+		}
+		for _, info := range b.Infos() {
+			if info.Name != name && fits(name, info.Name) {
+				set = append(set, info.Name)
+			}
+		}
+		set = append(set, name)
+	}
 	return b.known(set)
+}
+
+// Wanted says whether a list of tools has a tool. An item is a name, or a pattern with *, ? and [classes].
+// With + or - before any of them the list changes the usual set instead of replacing it; usual says whether
+// the tool is in that. Later items count more.
+func Wanted(list []string, name string, usual bool) bool {
+	wanted := usual && changesUsual(list)
+	for _, item := range list {
+		if fits(strings.TrimLeft(item, "+-"), name) {
+			wanted = !strings.HasPrefix(item, "-")
+		}
+	}
+	return wanted
+}
+
+// changesUsual says whether a list adds to the usual tools, or takes from them.
+func changesUsual(list []string) bool {
+	return slices.ContainsFunc(list, func(n string) bool { return strings.HasPrefix(n, "+") || strings.HasPrefix(n, "-") })
+}
+
+// IsPlain says whether a list has nothing but names.
+func IsPlain(list []string) bool {
+	return !changesUsual(list) && !slices.ContainsFunc(list, func(n string) bool { return strings.ContainsAny(n, "*?[") })
+}
+
+func fits(pattern, name string) bool {
+	if pattern == name {
+		return true
+	}
+	ok, err := path.Match(pattern, name)
+	return err == nil && ok
+}
+
+// Knows says whether an item of a list, as [Wanted] reads it, means a tool of the box.
+func (b Box) Knows(item string) bool {
+	name := strings.TrimLeft(item, "+-")
+	_, ok := b.Lookup(name)
+	return ok || slices.ContainsFunc(b.Infos(), func(info protocol.ToolInfo) bool { return fits(name, info.Name) })
+}
+
+// Empty says why a list that names tools leaves a session without any; nil if it does not. A list
+// without names, or one that only takes tools away, is meant so.
+func (b Box) Empty(list []string) error {
+	if len(list) == 0 || changesUsual(list) || slices.ContainsFunc(list, b.Knows) {
+		return nil
+	}
+	return fmt.Errorf("no tool is called %s: want names such as read or grep, patterns, or +NAME and -NAME", strings.Join(list, ", "))
 }
 
 func (b Box) known(names []string) []string {

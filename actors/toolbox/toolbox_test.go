@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -116,6 +117,18 @@ func TestActive(t *testing.T) {
 	b, usual := box(), []string{"read", "bash"}
 	assert.Equal(t, []string{"ls", core.TodoTool}, b.Active([]string{"ls", "nope", core.TodoTool, "ls"}, []string{"+find"}, usual))
 	assert.Equal(t, []string{}, b.Active([]string{}, []string{"find"}, usual))
+	assert.Equal(t, append(slices.Clip(usual), "grep"), b.Active([]string{"+grep"}, []string{"find"}, usual), "the caller changes the usual set")
+	assert.Equal(t, []string{"read"}, b.Active([]string{"re*"}, nil, usual))
+	assert.Equal(t, []string{"bash"}, b.Active(nil, []string{"-r*"}, usual))
+	assert.Equal(t, []string{"read", "bash", "find", "ls"}, b.Active(nil, []string{"+[fl]*"}, usual)[:4])
+	for list, refused := range map[string]bool{"nope": true, "no*,Read": true, "nope,ls": false, "re*": false, "+nope": false, "-*": false, "": false} {
+		names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+		assert.Equal(t, refused, b.Empty(names) != nil, list)
+	}
+	assert.True(t, Wanted([]string{"+grep"}, "deploy", true), "tools of extensions are among the usual ones")
+	assert.False(t, Wanted([]string{"+grep", "-dep*"}, "deploy", true))
+	assert.False(t, Wanted([]string{"grep"}, "deploy", true))
+	assert.True(t, Wanted([]string{"dep*"}, "deploy", false))
 	assert.Equal(t, usual, b.Active(nil, nil, usual))
 	assert.Equal(t, usual, b.Active(nil, nil, append(slices.Clip(usual), "not-here")), "what is usual may not be there")
 	assert.Equal(t, []string{"find"}, b.Active(nil, []string{"find", "nope"}, usual))

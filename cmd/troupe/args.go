@@ -190,7 +190,7 @@ func (o *options) ofAgents() []section {
 			{"--append-system-prompt", "TEXT|FILE", "Append to the system prompt. May be repeated.", more(&o.appendSystemPrompt)},
 			{"-nbt, --no-builtin-tools", "", "Start without built-in tools; those of extensions and of --tools stay.", be(&o.noBuiltinTools, true)},
 			{"-nc, --no-context-files", "", "Do not load AGENTS.md and CLAUDE.md.", be(&o.noContext, true)},
-			{"-t, --tools", "LIST", "The active tools: read, bash, edit, write, grep, find, ls, and those of extensions.", func(v string) error {
+			{"-t, --tools", "LIST", "The active tools: read, bash, edit, write, grep, find, ls, and those of extensions. Names, patterns such as re*, or changes to the usual tools: +grep, -write.", func(v string) error {
 				o.tools = append([]string{}, o.tools...) // an empty list is no tool at all
 				return list(&o.tools)(v)
 			}},

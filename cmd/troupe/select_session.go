@@ -65,11 +65,13 @@ func activeTools(o *options, reg *tools.Registry) ([]string, error) {
 	own := sync.OnceValue(func() toolbox.Box { return toolbox.Known(reg) })
 	extended := sync.OnceValue(o.extended)
 	known := func(name string) bool {
-		_, ok := own().Lookup(name)
-		return ok || extended()
+		return own().Knows(name) || extended()
+	}
+	if err := own().Empty(o.tools); err != nil && !extended() {
+		return nil, fmt.Errorf("--tools: %w", err)
 	}
 	for _, name := range o.excludeTools {
-		if !known(name) {
+		if _, is := own().Lookup(name); !is && !extended() {
 			return nil, fmt.Errorf("--exclude-tools: unknown tool %s", name)
 		}
 	}

@@ -553,4 +553,6 @@ var mutants = []mutant{
 	{"a lone backslash breaks a call", "protocol/args.go", "a.doubleBackslash(len(a.out)-1, c)", "a.mode = modeBroken", lines},
 	{"items of one index are one item", "providers/responses/stream.go", "call != \"\" && it.call != \"\" && call != it.call, it.closed && id", "it.closed && it.call != call && id == it.id, false && id", []string{"./providers/responses", "-run", "TestRecorded"}},
 	{"calls without index and id are one call", "providers/openai/stream.go", "case last.whole() && (begins || name != last.name):\n\t\treturn nil\n", "", []string{"./providers/openai", "-run", "TestRecorded"}},
+	{"the name of a parameter decides what failed", "providers/wire/errors.go", "if r.status < 500 && parameterText().MatchString(r.text) {", "if false {", []string{"./providers/wire", "-run", "TestClassify"}},
+	{"a pattern of tools names none", "actors/toolbox/toolbox.go", "ok, err := path.Match(pattern, name)", "ok, err := path.Match(name, pattern)", []string{"./actors/toolbox", "-run", "TestActive"}},
 }
