@@ -555,4 +555,5 @@ var mutants = []mutant{
 	{"calls without index and id are one call", "providers/openai/stream.go", "case last.whole() && (begins || name != last.name):\n\t\treturn nil\n", "", []string{"./providers/openai", "-run", "TestRecorded"}},
 	{"the name of a parameter decides what failed", "providers/wire/errors.go", "if r.status < 500 && parameterText().MatchString(r.text) {", "if false {", []string{"./providers/wire", "-run", "TestClassify"}},
 	{"a pattern of tools names none", "actors/toolbox/toolbox.go", "ok, err := path.Match(pattern, name)", "ok, err := path.Match(name, pattern)", []string{"./actors/toolbox", "-run", "TestActive"}},
+	{"overrides leave out models of one's own", "providers/registry/registry.go", "if over, ok := custom.overrides[model.ID]; ok {\n\t\t\tmodel = over.change(model)\n\t\t}\n\t\tif at", "if at", []string{"./providers/registry", "-run", "TestOverridesOfListed"}},
 }

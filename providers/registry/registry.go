@@ -335,6 +335,9 @@ func (r *Registry) physical(provider string) ([]*protocol.Model, error) {
 	base.Compat = mergeCompat(b.config.Compat, custom.Compat)
 	for _, m := range slices.Concat(r.foundAt(provider, custom), custom.models) {
 		model := base.build(provider, &m)
+		if over, ok := custom.overrides[model.ID]; ok {
+			model = over.change(model)
+		}
 		if at := slices.IndexFunc(list, func(m *protocol.Model) bool { return m.ID == model.ID }); at >= 0 {
 			list[at] = model
 		} else {

@@ -519,6 +519,25 @@ func TestRegistry_concurrent(t *testing.T) {
 	all.Wait()
 }
 
+// TestOverridesOfListed checks that modelOverrides change models that models.json lists itself, also those
+// that replace built-in ones.
+func TestOverridesOfListed(t *testing.T) {
+	h := newHouse(t)
+	h.write("models.json", `{"providers": {
+		"openai": {"apiKey": "k", "models": [{"id": "gpt-5.5", "name": "Replaced"}], "modelOverrides": {"gpt-5.5": {"contextWindow": 1234}}},
+		"own": {"baseUrl": "https://own.example", "api": "wire", "apiKey": "k", "models": [{"id": "m", "contextWindow": 1, "maxTokens": 2}, {"id": "n"}],
+			"modelOverrides": {"m": {"contextWindow": 64000, "reasoning": true}}}}}`)
+	c := h.catalog()
+	m := c.Find("own", "m")
+	assert.EqualValues(t, 64000, m.ContextWindow)
+	assert.EqualValues(t, 2, m.MaxTokens)
+	assert.True(t, m.Reasoning)
+	assert.False(t, c.Find("own", "n").Reasoning)
+	replaced := c.Find("openai", "gpt-5.5")
+	assert.Equal(t, "Replaced", replaced.Name)
+	assert.EqualValues(t, 1234, replaced.ContextWindow)
+}
+
 // TestStall_configured: models.json overrides the limits, field by field: those
 // of a provider for all its models, those of a model for itself.
 func TestStall_configured(t *testing.T) {
