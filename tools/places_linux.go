@@ -83,6 +83,24 @@ func (s Sandbox) open(earlier Sandbox, git func(workspace string) []string) Sand
 	return s
 }
 
+// Only returns the sandbox for a program that may write in some directories and nowhere else, whatever
+// commands of the sandbox may write.
+func (s Sandbox) Only(dirs ...string) Sandbox {
+	if s.Files == SandboxOff {
+		return s
+	}
+	s.Files, s.Workspace = SandboxReadOnly, ""
+	if len(dirs) > 0 {
+		list := make([]place, len(dirs))
+		for i, dir := range dirs {
+			list[i] = identify(dir)
+		}
+		text, _ := json.Marshal(list) // strings and numbers are always JSON
+		s.Files, s.places = SandboxWorkspace, string(text)
+	}
+	return s
+}
+
 // Same reports whether a path still leads to the directory that the sandbox knows by it. One that the
 // sandbox does not know is the same.
 func (s Sandbox) Same(path string) bool {

@@ -33,6 +33,9 @@ func (s Sandbox) In(workspace string) Sandbox {
 	return s
 }
 
+// Only returns the sandbox.
+func (s Sandbox) Only(...string) Sandbox { return s }
+
 // Same reports whether a path still leads to the directory that the sandbox knows by it.
 func (s Sandbox) Same(string) bool { return true }
 

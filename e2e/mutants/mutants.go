@@ -70,6 +70,7 @@ var mutants = []mutant{
 		"if run != \"\" {\n\t\tsay(protocol.AgentEnd{", "if run == \"none\" {\n\t\tsay(protocol.AgentEnd{", shells},
 	{"calls of a dead process get no results", "actors/core/restore.go", "open := m.openCalls\n", "open := m.openCalls[:0]\n", shells},
 	{"memory runs ahead of the disk", "actors/core/restore.go", "\tm.load(in.Session)\n\tif !in.Changed {\n", "\tif !in.Changed {\n", shells},
+	{"git runs the filters of a sandboxed repository outside", "tools/git/command.go", "return c.env.Sandbox.Only(c.writes...)", "return tools.Sandbox{}", []string{"./tools/git", "-run", "TestSandboxOfFilters"}},
 	{"a run that was lost is forgotten where an entry cannot be written", "actors/core/restore.go", "m.keepCutOff(left, undone, &in.Open)", "_ = left", laws},
 	{"what a session begins with is not written later", "actors/core/restore.go", "\tif !m.headless {\n", "\tif true {\n", laws},
 	{"a question of an earlier life is another one", "actors/core/dialog.go", "if c.again = \"\"; strings.HasPrefix(old, kind) {", "if c.again = \"\"; strings.HasPrefix(kind, \"none\") {", shells},

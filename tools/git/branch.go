@@ -241,7 +241,7 @@ func (m *merge) sendObjects(ctx context.Context, env *tools.Env, ws Workspace) e
 	if err != nil {
 		return err
 	}
-	_, err = command{env: env, dir: t.Top}.feed(ctx, strings.NewReader(string(pack)), "unpack-objects", "-q")
+	_, err = t.users(ctx, env).feed(ctx, strings.NewReader(string(pack)), "unpack-objects", "-q")
 	return err
 }
 
@@ -341,7 +341,7 @@ func (m *merge) setIndex(ctx context.Context, env *tools.Env, forward bool) erro
 	if !forward {
 		lines = m.Index.Old
 	}
-	g := command{env: env, dir: m.trees[0].Top}
+	g := m.trees[0].users(ctx, env)
 	_, err := g.feed(ctx, strings.NewReader(lines), "update-index", "-z", "--replace", "--index-info")
 	return err
 }
@@ -349,7 +349,7 @@ func (m *merge) setIndex(ctx context.Context, env *tools.Env, forward bool) erro
 // updateRef moves the branch if it is still where it was.
 func (m *merge) updateRef(ctx context.Context, env *tools.Env) error {
 	r := m.Plan.Ref
-	g := command{env: env, dir: m.trees[0].Top}
+	g := m.trees[0].users(ctx, env)
 	now, err := g.line(ctx, "rev-parse", "-q", "--verify", r.Name)
 	if err != nil && !failedWith(err, 1) {
 		return err

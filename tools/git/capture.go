@@ -311,7 +311,7 @@ func (c *Captured) patch(ctx context.Context, env *tools.Env, t Tree, number int
 
 func (t Tree) writePatch(ctx context.Context, env *tools.Env, tree, name string) (int64, error) {
 	tmp := name + ".tmp"
-	g := t.git(env)
+	g := t.git(env).writing(filepath.Dir(tmp))
 	g.limit = checkoutTime
 	_, err := g.run(ctx, "diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--output="+tmp, t.Base, tree)
 	if err != nil {

@@ -576,6 +576,44 @@ func TestFilters(t *testing.T) {
 	require.Equal(t, "one\r\ntwo by the task\r\n", w.get("y.crlf"))
 }
 
+// TestSandboxOfFilters checks that programs of a repository's own configuration run within the sandbox of the session, and that
+// workspaces are made and merged there as without one.
+func TestSandboxOfFilters(t *testing.T) {
+	t.Parallel()
+	for _, files := range []tools.SandboxFiles{tools.SandboxWorkspace, tools.SandboxOff} {
+		for _, branch := range []bool{false, true} {
+			w := newRepository(t)
+			out, err := os.MkdirTemp("/var", "troupe-test-") // none of the directories for temporary files
+			require.NoError(t, err)
+			t.Cleanup(func() { os.RemoveAll(out) })
+			ran := filepath.Join(out, "ran")
+			w.put(".gitattributes", "*.up filter=up diff=up merge=up\n")
+			w.put("x.up", "text\n")
+			w.git("add", "-A")
+			w.git("commit", "-q", "-m", "filtered")
+			run := "sh -c 'echo $0 >> " + ran + "; cat' "
+			for _, key := range []string{"filter.up.clean", "filter.up.smudge", "diff.up.textconv", "diff.up.command", "diff.external", "core.fsmonitor", "core.alternateRefsCommand", "gpg.program"} {
+				w.git("config", key, run+key)
+			}
+			w.git("config", "merge.up.driver", "sh -c 'echo merge >> "+ran+"; exit 1'")
+			if files != tools.SandboxOff {
+				w.env.Sandbox = tools.Sandbox{Files: files, Workspace: w.env.Cwd}.Open(tools.Sandbox{})
+			}
+			ws := w.prepare(Spec{Branch: branch})
+			put(t, filepath.Join(ws.Path, "x.up"), "text by the task\n")
+			put(t, filepath.Join(ws.Path, "a.txt"), "by the task\n")
+			w.apply(ws)
+			require.Equal(t, "text by the task\n", w.get("x.up"))
+			require.Equal(t, "by the task\n", w.get("a.txt"))
+			if files == tools.SandboxOff {
+				require.FileExists(t, ran, "without a sandbox filters run as in the user's git")
+			} else {
+				require.NoFileExists(t, ran)
+			}
+		}
+	}
+}
+
 // TestKindsOfRepositories checks other kinds of repositories: a linked worktree, a split index, a
 // shallow clone, a sparse checkout and SHA-256 objects.
 func TestKindsOfRepositories(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -39,11 +40,33 @@ type command struct {
 	dir   string   // working directory
 	vars  []string // GIT_DIR and the like
 	limit time.Duration
+	// writes are the directories that git may write in a session with a sandbox: a repository's own
+	// configuration can name filters, merge drivers and other programs, and a command of the session may have written it.
+	writes []string
+}
+
+// writing adds directories that git may write.
+func (c command) writing(dirs ...string) command {
+	c.writes = append(c.writes[:len(c.writes):len(c.writes)], dirs...)
+	return c
+}
+
+// sandbox binds git, and all that it starts, where the commands of the session are bound.
+func (c command) sandbox() tools.Sandbox {
+	if !c.env.Sandbox.On() {
+		return tools.Sandbox{}
+	}
+	return c.env.Sandbox.Only(c.writes...)
 }
 
 // with adds variables.
 func (c command) with(vars ...string) command {
 	c.vars = append(c.vars[:len(c.vars):len(c.vars)], vars...)
+	for _, v := range vars {
+		if index, is := strings.CutPrefix(v, "GIT_INDEX_FILE="); is {
+			c = c.writing(filepath.Dir(index))
+		}
+	}
 	return c
 }
 
@@ -90,7 +113,7 @@ func (c command) feed(ctx context.Context, in io.Reader, args ...string) ([]byte
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	p, err := tools.Spawn(tools.SpawnSpec{Procs: c.env.Procs, Command: "git", Args: withSettings(c.dir, args), Dir: c.dir, Env: c.environ()})
+	p, err := tools.Spawn(tools.SpawnSpec{Procs: c.env.Procs, Command: "git", Args: withSettings(c.dir, args), Dir: c.dir, Env: c.environ(), Sandbox: c.sandbox()})
 	if err != nil {
 		return nil, startError(err)
 	}

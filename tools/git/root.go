@@ -45,7 +45,7 @@ func (r *Root) git(env *tools.Env) command {
 
 func (r *Root) inTree(env *tools.Env, session string) command {
 	tree := r.Tree(session)
-	return command{env: env, dir: tree, limit: checkoutTime}.with("GIT_DIR="+filepath.Join(r.repository(), "worktrees", session), "GIT_WORK_TREE="+tree)
+	return command{env: env, dir: tree, limit: checkoutTime}.with("GIT_DIR="+filepath.Join(r.repository(), "worktrees", session), "GIT_WORK_TREE="+tree, "GIT_COMMON_DIR="+r.repository())
 }
 
 func (r *Root) address() string {

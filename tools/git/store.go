@@ -166,7 +166,24 @@ func (t Tree) git(env *tools.Env) command { return t.at(env, t.Top) }
 
 // at runs in another working tree.
 func (t Tree) at(env *tools.Env, work string) command {
-	return command{env: env, dir: work, vars: []string{"GIT_DIR=" + t.Store, "GIT_WORK_TREE=" + work}}
+	g := command{env: env, dir: work, vars: []string{"GIT_DIR=" + t.Store, "GIT_WORK_TREE=" + work}}
+	if work != t.Top {
+		g = g.writing(work)
+	}
+	return g.writing(filepath.Dir(t.Store))
+}
+
+// users runs in the user's repository, and may write there.
+func (t Tree) users(ctx context.Context, env *tools.Env) command {
+	g := command{env: env, dir: t.Top}
+	if !env.Sandbox.On() {
+		return g
+	}
+	out, err := g.line(ctx, "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
+	if err != nil { // so will be the command
+		return g
+	}
+	return g.writing(strings.Split(out, "\n")...)
 }
 
 // snapshot makes a tree of what is in the user's working tree now.

@@ -268,7 +268,7 @@ func checkOut(ctx context.Context, env *tools.Env, ws Workspace, t Tree) error {
 	if err := t.from.copyHooks(dir); err != nil {
 		return err
 	}
-	g := command{env: env, dir: work, limit: checkoutTime}
+	g := command{env: env, dir: work, limit: checkoutTime}.writing(work)
 	args := []string{"checkout", "-q", "--detach", t.Base}
 	if ws.Branch != "" && t.Path == "" {
 		args = []string{"checkout", "-q", "-b", ws.Branch, t.Base}
