@@ -238,6 +238,10 @@ func (s *Server) rpc(w http.ResponseWriter, r *http.Request, by who) {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if r.Context().Err() != nil || !s.Tokens.Known(by.device) { // it was withdrawn while the body was on its way
+		s.refuse(w, r, http.StatusUnauthorized, "unauthorized")
+		return
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		s.refuse(w, r, http.StatusRequestTimeout, "the commands did not come")
 		return
@@ -344,8 +348,6 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 		return text != "" && say(text) || over
 	})
 	ended := s.begin(by, q)
-	done := s.Tokens.Watch(by.device, q.stop)
-	defer done()
 	tick := time.NewTicker(heartbeatEvery)
 	defer tick.Stop()
 	for {

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -39,7 +40,8 @@ const (
 	rpcPatience      = 60 * time.Second
 	maxBody          = 16 << 20
 	heartbeatEvery   = 15 * time.Second
-	checkTokensEvery = time.Second
+	checkTokensEvery = 500 * time.Millisecond // with withdrawTime less than a second
+	withdrawTime     = 250 * time.Millisecond // for a WebSocket to say goodbye
 )
 
 // Config is what a server is told.
@@ -94,7 +96,7 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, failures: map[string]int{}, strangers: map[net.Conn]bool{}, peers: map[*peerClient]bool{}, done: make(chan struct{})}
 	s.http = &http.Server{
-		Handler: s, ReadHeaderTimeout: handshakeTime, MaxHeaderBytes: maxHeader, IdleTimeout: 2 * time.Minute,
+		Handler: s, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: handshakeTime, MaxHeaderBytes: maxHeader, IdleTimeout: 2 * time.Minute,
 		ErrorLog: nil, TLSConfig: cfg.TLS, ConnState: s.count,
 	}
 	return s
@@ -208,13 +210,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/v1/ws":
 		s.authorised(w, r, s.websocket)
 	case path == "/v1/rpc":
-		s.authorised(w, r, returns(s.rpc))
+		s.authorised(w, r, s.returns(s.rpc))
 	case path == "/v1/events":
-		s.authorised(w, r, returns(s.events))
+		s.authorised(w, r, s.returns(s.events))
 	case path == "/metrics" && s.Metrics != nil:
-		s.authorised(w, r, returns(s.metrics))
+		s.authorised(w, r, s.returns(s.metrics))
 	case strings.HasPrefix(path, imagePath):
-		s.authorised(w, r, returns(s.image))
+		s.authorised(w, r, s.returns(s.image))
 	default:
 		s.asset(w, r)
 	}
@@ -349,17 +351,16 @@ func (s *Server) failed(r *http.Request, count bool) (tooMany bool) {
 // login trades in a one-time code.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	var asked struct{ Code, Name string }
-	if s.failed(r, false) {
-		s.refuse(w, r, http.StatusTooManyRequests, "too many failures from that address")
-		return
-	}
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&asked); err != nil {
 		s.refuse(w, r, http.StatusBadRequest, "not a login")
 		return
 	}
 	token, device, err := s.Tokens.Login(asked.Code, asked.Name)
-	if errors.Is(err, errBadCode) {
-		s.failed(r, true)
+	if errors.Is(err, errBadCode) { // a good code is let in, as a good token is: all who come through a proxy have one address
+		if s.failed(r, true) {
+			s.refuse(w, r, http.StatusTooManyRequests, "too many failures from that address")
+			return
+		}
 		s.refuse(w, r, http.StatusUnauthorized, err.Error())
 		return
 	}
@@ -415,11 +416,20 @@ func (s *Server) authorised(w http.ResponseWriter, r *http.Request, next func(w 
 	})
 }
 
-// returns is a handler that is done when it returns.
-func returns(next func(http.ResponseWriter, *http.Request, who)) func(http.ResponseWriter, *http.Request, who, func()) {
+// returns makes a handler of one that has finished when it returns. If the credential is withdrawn meanwhile the
+// request ends: its context, its body on the way and its answer.
+func (s *Server) returns(next func(http.ResponseWriter, *http.Request, who)) func(http.ResponseWriter, *http.Request, who, func()) {
 	return func(w http.ResponseWriter, r *http.Request, by who, over func()) {
 		defer over()
-		next(w, r, by)
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer s.Tokens.Watch(by.device, func() {
+			cancel()
+			past, limits := time.Unix(1, 0), http.NewResponseController(w)
+			_ = limits.SetReadDeadline(past)
+			_ = limits.SetWriteDeadline(past)
+		})()
+		next(w, r.WithContext(ctx), by)
 	}
 }
 
@@ -508,6 +518,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 	}
 	done := s.Tokens.Watch(by.device, func() {
 		s.beside(func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }) // it waits for the client's goodbye
+		time.AfterFunc(withdrawTime, func() { _ = ws.CloseNow() })                                 // and may be answered by commands
 	})
 	client.bye = func(c *socketClient, of error) {
 		s.goodbye(c, of)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -93,7 +94,7 @@ func Listen(path string) (l net.Listener, unlock func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := removeSocket(path); err != nil {
 		return nil, nil, errors.Join(err, lock.Close())
 	}
 	l, err = net.Listen("unix", path)
@@ -105,6 +106,36 @@ func Listen(path string) (l net.Listener, unlock func(), err error) {
 	}
 	return l, func() { _ = lock.Close() }, nil
 }
+
+// removeSocket removes the socket of a daemon that was killed. Other files, and sockets that somebody listens
+// on, stay.
+func removeSocket(path string) error {
+	st, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if st.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("%s exists and is not a socket: remove it, or give another --socket", path)
+	}
+	c, err := net.DialTimeout("unix", path, dialTime)
+	if err == nil {
+		_ = c.Close()
+		return fmt.Errorf("%s is the socket of another program, which listens there: give another --socket", path)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%s may be the socket of another program: %w", path, err)
+	}
+	return os.Remove(path)
+}
+
+// dialTime bounds the look at a socket that is in the way.
+const dialTime = 5 * time.Second
+
+// maxLock is how long a lock is, which holds the number of a process.
+const maxLock = 20
 
 // LockState keeps a second daemon away from the state of an agent directory, whatever
 // socket it is to have: devices, grants and what waits in sessions are one daemon's. The
@@ -124,10 +155,14 @@ func LockState(agentDir string) (unlock func(), err error) {
 // lockAs locks a file and writes the process's number into it, or says which daemon has
 // locked it for what.
 func lockAs(path, what string) (*os.File, error) {
-	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
+	if held, _ := io.ReadAll(io.LimitReader(lock, maxLock+1)); len(held) > maxLock || strings.Trim(string(held), "0123456789") != "" {
+		return nil, errors.Join(fmt.Errorf("%s exists and is not the lock of a daemon: remove it, or give another --socket", path), lock.Close())
+	}
+	_, _ = lock.Seek(0, io.SeekStart)
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		who, _ := io.ReadAll(io.LimitReader(lock, 100))
 		return nil, errors.Join(fmt.Errorf("a daemon serves %s already: process %s", what, who), lock.Close())

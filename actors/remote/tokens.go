@@ -18,6 +18,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // A Scope is what a credential is good for.
@@ -271,7 +272,7 @@ func (t *Tokens) change(edit func([]Device) []Device) error {
 // clean makes a name fit for a list in a terminal.
 func clean(name string) string {
 	name = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return -1
 		}
 		return r
@@ -317,6 +318,16 @@ func usedNow(list []Device, id string, now time.Time) []Device {
 		}
 	}
 	return list
+}
+
+// Known reports whether a device has not been withdrawn; "" is the token of the file.
+func (t *Tokens) Known(device string) bool {
+	if device == "" {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reload() == nil && slices.ContainsFunc(t.devices, func(d Device) bool { return d.ID == device })
 }
 
 // Watch cuts a connection once its device is withdrawn. done ends that.

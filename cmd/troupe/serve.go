@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	cmap "github.com/orcaman/concurrent-map"
 	"github.com/rs/zerolog"
@@ -571,13 +572,26 @@ func listDevices(args []string) error {
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "DEVICE\tSCOPE\tLAST USED\tNAME")
 	for _, d := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.ID, d.Scope, d.Used.Local().Format(time.DateTime), d.Name)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.ID, d.Scope, d.Used.Local().Format(time.DateTime), shownName(d.Name))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	show(text.String())
 	return nil
+}
+
+// shownName is the name of a device for a terminal, which shows nothing of some characters and obeys others.
+func shownName(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "‹U+%04X›", r)
+		}
+	}
+	return b.String()
 }
 
 // pairBrowser prints the address at which the running daemon lets in one more browser.
