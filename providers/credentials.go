@@ -59,6 +59,7 @@ var secretText = sync.OnceValue(func() *regexp.Regexp {
 		`\b(sk|pk|rk|gsk|xai|hf|csk|nvapi|r8|pplx|fw|tgp|sess|ghp|gho|ghu|ghs|ghr|glpat)[-_][A-Za-z0-9*_-]{8,}`,
 		`\bgithub_pat_[A-Za-z0-9_]{8,}`, `\bAIza[0-9A-Za-z_-]{16,}`, `\bAKIA[0-9A-Z]{12,}`, `\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]{8,}`,
 		`\b(bearer|basic)\s+[A-Za-z0-9._~+/*=-]{8,}`,
+		`//[^/?#\s"'\\@]+@`,
 		`([?&](key|api[_-]?key|token|access_token|auth|sig|signature)=)[^&\s"'\\]+`,
 	}, "|"))
 })
@@ -74,6 +75,9 @@ var secretMember = sync.OnceValue(func() *regexp.Regexp {
 func MaskKeys(text string) string {
 	text = secretMember().ReplaceAllString(text, "${1}"+Masked)
 	return secretText().ReplaceAllStringFunc(text, func(match string) string {
+		if match[0] == '/' { // the user and password of an address
+			return "//" + Masked + "@"
+		}
 		if match[0] == '?' || match[0] == '&' {
 			return match[:strings.IndexByte(match, '=')+1] + Masked
 		}

@@ -70,7 +70,10 @@ func (a *completion) model(catalog *protocol.Catalog) *protocol.Model {
 	if known := catalog.Find(a.Model.Provider, a.Model.ID); known != nil {
 		m = *known
 	}
-	m.API, m.BaseURL = cmp.Or(a.Model.API, m.API), cmp.Or(a.Model.BaseURL, m.BaseURL)
+	m.API = cmp.Or(a.Model.API, m.API)
+	if a.Model.BaseURL != protocol.ShownAddress(m.BaseURL) { // else it is the catalogue's, as the extension was shown it
+		m.BaseURL = cmp.Or(a.Model.BaseURL, m.BaseURL)
+	}
 	if len(a.Model.Headers) > 0 {
 		own := protocol.ProviderConfig{}
 		if m.ProviderConfig != nil {

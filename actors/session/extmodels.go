@@ -1,18 +1,23 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/tidwall/gjson"
 
 	"troupe/actors/extension"
 	"troupe/actors/kernel"
 	"troupe/protocol"
 	words "troupe/protocol/extension"
 	"troupe/providers"
+	"troupe/tools"
 )
 
 // models are those that the session may ask: the process's, and what its extensions
@@ -36,6 +41,13 @@ func (s *Session) addProviders(list []json.RawMessage) {
 	for _, f := range failures {
 		s.extensionFailed(f)
 	}
+	regs = slices.DeleteFunc(regs, func(reg providers.Registration) bool {
+		err := checkBound(s.work.env.Sandbox, reg.Config, reg.Stream != nil)
+		if err != nil {
+			s.extensionFailed(runtimeFailure("register_provider", fmt.Sprintf("provider %q: %s", reg.Name, err)))
+		}
+		return err != nil
+	})
 	if len(regs) > 0 {
 		own, problems := s.shared.Extend(regs)
 		s.ext.models.own = own
@@ -45,6 +57,34 @@ func (s *Session) addProviders(list []json.RawMessage) {
 	}
 	s.ext.seen = seen{}
 	s.ext.send(words.Update{Snapshot: s.snapshot(true)})
+}
+
+// errBoundCommand and errBoundAddress refuse what a bound extension would have the daemon do outside its sandbox.
+var (
+	errBoundCommand = errors.New("the session runs in a sandbox, where an extension can name no !command for a key or header")
+	errBoundAddress = errors.New("the network is off for this session, where an extension can name no address for requests of the daemon")
+)
+
+// checkBound refuses the description of a provider or a model that has the daemon run a command for an extension in a sandbox, or, without
+// a network, ask an address that the extension chooses. streams says that the extension makes the requests itself, inside.
+func checkBound(sandbox tools.Sandbox, config json.RawMessage, streams bool) (err error) {
+	if !sandbox.On() {
+		return nil
+	}
+	var walk func(v gjson.Result)
+	walk = func(v gjson.Result) {
+		switch {
+		case v.IsObject() || v.IsArray():
+			v.ForEach(func(_, of gjson.Result) bool { walk(of); return err == nil })
+		case v.Type != gjson.String:
+		case strings.HasPrefix(strings.TrimSpace(v.Str), "!"):
+			err = errBoundCommand
+		case sandbox.NoNetwork && !streams && strings.Contains(v.Str, "//"):
+			err = errBoundAddress
+		}
+	}
+	walk(gjson.ParseBytes(config))
+	return err
 }
 
 // modelAnswered is the answer that an extension has asked for.
@@ -58,8 +98,11 @@ type modelAnswered struct {
 func (s *Session) askModel(c actor.Context, m extension.Complete) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.ext.asks.answers[m.Op] = cancel
-	models, catalog, base, root, pid := s.models(), s.catalog(), s.work.newRequest(), s.ext.root, s.ext.pid
+	models, catalog, base, root, pid, sandbox := s.models(), s.catalog(), s.work.newRequest(), s.ext.root, s.ext.pid, s.work.env.Sandbox
 	kernel.Background(c, func() any {
+		if err := checkBoundModel(sandbox, m.Args, catalog); err != nil {
+			return modelAnswered{op: m.Op, err: err}
+		}
 		req, err := extension.Completion(m.Args, catalog, base)
 		if err != nil {
 			return modelAnswered{op: m.Op, err: err}
@@ -68,6 +111,16 @@ func (s *Session) askModel(c actor.Context, m extension.Complete) {
 			root.Send(pid, words.Part{Op: m.Op, Event: event})
 		})}
 	})
+}
+
+// checkBoundModel is [checkBound] for the model that an extension asks: without a network one of the catalogue, where it is.
+func checkBoundModel(sandbox tools.Sandbox, args json.RawMessage, catalog *protocol.Catalog) error {
+	asked := gjson.GetBytes(args, "model")
+	known := catalog.Find(asked.Get("provider").Str, asked.Get("id").Str)
+	if sandbox.NoNetwork && (known == nil || asked.Get("baseUrl").Str != "" && asked.Get("baseUrl").Str != protocol.ShownAddress(known.BaseURL)) {
+		return errBoundAddress
+	}
+	return checkBound(tools.Sandbox{Files: sandbox.Files, NoNetwork: sandbox.NoNetwork}, json.RawMessage(cmp.Or(asked.Get("headers").Raw, "{}")), true)
 }
 
 // onModelAnswered gives an extension what a model has answered.

@@ -510,6 +510,12 @@ func (s *Session) outside(r link.Request) *protocol.Error {
 			return protocol.CodeForbidden.Errorf("This client may not name files there: %s", path)
 		}
 	}
+	if cmd, exports := r.Cmd.(protocol.ExportHTML); exports && r.Allowed != nil && cmd.OutputPath != "" {
+		path, agent := s.work.resolve(cmd.OutputPath), []string{s.shared.AgentDir}
+		if store.Holds(agent, path) || store.Holds(agent, filepath.Dir(path)) { // keys, tokens and settings are there
+			return protocol.CodeForbidden.Errorf("Clients over the network may not write to the agent directory: %s", cmd.OutputPath)
+		}
+	}
 	return nil
 }
 

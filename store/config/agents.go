@@ -115,7 +115,8 @@ func (s *agentScan) places(places []agentPlace) {
 			if where.location == Project && s.found.ProjectDir == "" {
 				s.found.ProjectDir = where.path
 			}
-			s.found.Own = s.found.Own || where.own
+			// A file of a project that nobody trusts brings an agent, but no tool to start it with.
+			s.found.Own = s.found.Own || where.own && (where.location != Project || s.dirs.Access == Everything)
 			s.take(file, src, protocol.AgentSource(where.location))
 		}
 	}
