@@ -142,7 +142,7 @@ var mutants = []mutant{
 	{"children of children are not counted", "actors/core/task.go", "\t\t\tit.nested++\n", "", laws},
 	{"a request that no budget let go counts", "actors/session/watched.go", "if !slices.ContainsFunc(protocol.BudgetReasons[:]", "if true || !slices.ContainsFunc(protocol.BudgetReasons[:]", tasks},
 	{"a call that was refused counts", "actors/session/childlimits.go", "used.ToolCalls = min(used.ToolCalls, *most)", "_ = most", tasks},
-	{"a command that was cut off has taken no time", "actors/core/task_isolated.go", "DurationMs: m.now - it.work.since, ", "", laws},
+	{"a command that was cut off has taken no time", "actors/core/task_isolated.go", "DurationMs: m.clock() - it.work.since, ", "", laws},
 	{"the list of open children changes beneath its copies", "actors/core/openchildren.go", "slices.DeleteFunc(slices.Clone(list), ", "slices.DeleteFunc(list, ", laws},
 	{"a copied repository says what its file system is", "tools/git/command.go", "slices.Concat(list, fileSystemSettings(dir))", "slices.Concat(list, nil)", []string{"./tools/git", "-run", "TestForeign"}},
 	{"a directory below another repository is a part of it", "tools/git/source.go", "case len(tracked) == 0:", "case false:", []string{"./tools/git", "-run", "TestBelow"}},
