@@ -239,7 +239,7 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 	if len(w.extensions) == 0 { // else when it is known what they bring
 		w.nameUnknownTools(shared, w.tools, spec)
 	}
-	if err := w.checkTools(spec); err != nil {
+	if err := w.checkTools(shared, spec); err != nil {
 		return err
 	}
 	usual := w.usualTools(shared, rules)
@@ -259,8 +259,10 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 
 // checkTools refuses a list of tools none of which exists, unless an extension may bring them: the session would
 // be without tools, and nobody has asked for that.
-func (w *workspace) checkTools(spec link.OpenSpec) *protocol.Error {
-	if len(w.extensions) > 0 || spec.Child != nil {
+//
+// In a root without files the tools that use files are missing on purpose, and a list of them is valid.
+func (w *workspace) checkTools(shared *Shared, spec link.OpenSpec) *protocol.Error {
+	if len(w.extensions) > 0 || spec.Child != nil || shared.Cluster.noFiles(w.cwd) {
 		return nil
 	}
 	source, list := "tools", spec.Tools
