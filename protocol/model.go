@@ -186,6 +186,7 @@ type Catalog struct {
 type LazyProvider struct {
 	Provider string
 	Load     func() []*Model // the same list every time; safe for concurrent use
+	Former   bool            // an earlier id of a provider that is listed under its present one
 }
 
 // Find returns a model by provider and id, nil if there is none.
@@ -217,14 +218,16 @@ func (c *Catalog) Of(provider string) []*Model {
 	return list
 }
 
-// All lists every model, those of providers with credentials first.
+// All lists every model once, those of providers with credentials first.
 func (c *Catalog) All() []*Model {
 	if c == nil {
 		return nil
 	}
 	list := append([]*Model(nil), c.Models...)
 	for _, s := range c.Unlisted {
-		list = append(list, s.Load()...)
+		if !s.Former {
+			list = append(list, s.Load()...)
+		}
 	}
 	return list
 }

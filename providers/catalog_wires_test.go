@@ -27,6 +27,7 @@ func TestCatalogWires(t *testing.T) {
 	for _, s := range slices.Concat(dialects, four) {
 		wires[s.model.API] = s
 	}
+	wires["azure-openai-responses"], wires["mistral-conversations"] = wires["openai-responses"], wires["openai-completions"]
 	wires["google-vertex"] = wires["google-generative-ai"]
 	r := registry.New(registry.Config{Builtin: catalog.FS, Env: func(string) string { return "" }})
 	c, err := r.Catalog()
@@ -39,7 +40,7 @@ func TestCatalogWires(t *testing.T) {
 			continue
 		}
 		plain := *m // the mailbox has no certificate
-		plain.BaseURL = "http" + strings.TrimPrefix(strings.NewReplacer("{AZURE_OPENAI_BASE_URL}", "https://x.openai.azure.com/openai/v1", "{AWS_REGION}", "us-east-1").Replace(m.BaseURL), "https")
+		plain.BaseURL = "http" + strings.TrimPrefix(strings.NewReplacer("{AZURE_OPENAI_BASE_URL}", "https://x.openai.azure.com/openai/v1", "{AWS_REGION}", "us-east-1", "{CLOUDFLARE_ACCOUNT_ID}", "a", "{CLOUDFLARE_GATEWAY_ID}", "g").Replace(m.BaseURL), "https")
 		levels := m.Levels()
 		for _, level := range []protocol.ThinkingLevel{levels[0], levels[len(levels)-1]} {
 			req := catalogRequest(&plain, level)
@@ -74,8 +75,9 @@ func checkCatalogRequest(wire *side, got *letter, req providers.Request) error {
 	switch wire.name {
 	case "google":
 		id := req.Model.ID
-		newer := strings.Contains(id, "gemini-3") || strings.Contains(id, "latest")
-		return providertest.CheckGoogle(got.header, got.body, req, providertest.GoogleRules{Signed: newer, Nested: newer, Levels: newer || strings.Contains(id, "gemma")})
+		word, _ := req.OwnWord()
+		newer := strings.Contains(id, "gemini-3") || strings.Contains(id, "gemini-4") || strings.Contains(id, "latest")
+		return providertest.CheckGoogle(got.header, got.body, req, providertest.GoogleRules{Signed: newer, Nested: newer, Levels: newer || strings.Contains(id, "gemma") || word != ""})
 	case "completions":
 		return providertest.CheckCompletions(got.header, got.body, req, providertest.CompletionsRules{Developer: true, NineLetterIDs: req.Model.Provider == "mistral"})
 	}

@@ -45,7 +45,7 @@ func keyVariables() (list []variable) {
 		providers.CloudEntra: "or Microsoft Entra", providers.CloudAnthropic: "or workload identity federation",
 	}
 	for _, v := range providers.Vendors {
-		if v.ID != providers.ScriptedAPI {
+		if v.ID != providers.ScriptedAPI && v.Now == "" {
 			list = append(list, variable{v.ID, strings.TrimSpace(strings.Join(v.Env, ", ") + " " + also[v.Cloud])})
 		}
 	}

@@ -382,7 +382,7 @@ func TestAdvice(t *testing.T) {
 	t.Parallel()
 	for model, sets := range map[string][][]string{
 		"groq/openai/gpt-oss-120b": {{"GROQ_API_KEY"}},
-		"github-copilot/gpt-5.4":   {{"COPILOT_GITHUB_TOKEN"}},
+		"github-copilot/gpt-5.5":   {{"COPILOT_GITHUB_TOKEN"}},
 		"amazon-bedrock/global.anthropic.claude-sonnet-4-5-20250929-v1:0": {{"AWS_PROFILE"}, {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, {"AWS_BEARER_TOKEN_BEDROCK", "AWS_REGION"}},
 		"google-vertex/gemini-3.1-pro-preview":                            {{"GOOGLE_CLOUD_API_KEY"}, {"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_APPLICATION_CREDENTIALS"}},
 		"azure-openai-responses/gpt-5.4":                                  {{"AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY"}, {"AZURE_OPENAI_BASE_URL"}},

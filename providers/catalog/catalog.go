@@ -1,12 +1,15 @@
 // Package catalog is the list of models that are known without any
 // configuration, as data: one file per provider, named after it, in the form
-// that a provider has in models.json (see [troupe/providers/registry.Registry]). The
-// files are the source. To add a model, add a line; prices are US dollars per
-// million tokens.
+// that a provider has in models.json (see [troupe/providers/registry.Registry]).
+// Prices are US dollars per million tokens.
 //
-// A base URL may contain {NAME}, which stands for an environment variable. Only
-// models that one of the wires can serve are listed, through the address where
-// that wire is spoken.
+// Every file but scripted.json is written by the generate command below this
+// directory from data of pi that is published under the MIT license. The member
+// source of a file names the package, its version, license and date. To change
+// what is said about a provider, change the command and run it again. Providers
+// that are left out are named in docs/decisions/0020-catalogue.md.
+//
+// A base URL may contain {NAME}, which stands for an environment variable.
 package catalog
 
 import "embed"

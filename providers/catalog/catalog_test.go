@@ -26,7 +26,7 @@ func load(t testing.TB, env func(string) string) *protocol.Catalog {
 func none(string) string { return "" }
 
 // served are the wires that troupe speaks.
-var served = []string{"anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai", "google-vertex", "bedrock-converse-stream", "scripted"}
+var served = []string{"anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai", "google-vertex", "bedrock-converse-stream", "azure-openai-responses", "mistral-conversations", "scripted"}
 
 func TestModels(t *testing.T) {
 	c := load(t, none)
@@ -46,7 +46,7 @@ func TestModels(t *testing.T) {
 			assert.True(t, price >= 0 && price < 1000, name)
 		}
 		if m.API != "scripted" && !strings.HasPrefix(m.BaseURL, "{") {
-			u, err := url.Parse(strings.ReplaceAll(m.BaseURL, "{AWS_REGION}", "us-east-1"))
+			u, err := url.Parse(strings.NewReplacer("{AWS_REGION}", "us-east-1").Replace(m.BaseURL))
 			require.NoError(t, err, name)
 			assert.Equal(t, "https", u.Scheme, name)
 		}
@@ -67,7 +67,7 @@ func TestProviders(t *testing.T) {
 	for _, file := range files {
 		provider := strings.TrimSuffix(file, ".json")
 		r := registry.New(registry.Config{Builtin: catalog.FS, Env: func(name string) string {
-			if name == "AZURE_OPENAI_BASE_URL" || name == "CLOUDFLARE_ACCOUNT_ID" {
+			if strings.HasPrefix(name, "AZURE_OPENAI_BASE") || strings.HasPrefix(name, "CLOUDFLARE_") && strings.HasSuffix(name, "_ID") {
 				return "https://x.example"
 			}
 			return ""

@@ -53,7 +53,7 @@ type compat struct {
 // compatOf puts together what is known about the endpoint of a request.
 func compatOf(req *providers.Request) *compat {
 	c := &compat{
-		SupportsStore: true, SupportsDeveloperRole: true, SupportsReasoningEffort: true,
+		SupportsStore: true, SupportsReasoningEffort: true,
 		SupportsUsageInStreaming: true, SupportsFinishReason: true,
 		MaxTokensField: "max_completion_tokens", ThinkingFormat: "openai",
 	}
@@ -61,6 +61,7 @@ func compatOf(req *providers.Request) *compat {
 	if u, err := url.Parse(req.Model.BaseURL); err == nil {
 		host = strings.ToLower(u.Hostname())
 	}
+	c.SupportsDeveloperRole = host == "api.openai.com" // others answer "Unexpected message role", as Groq does
 	if providers.IsLocal(req.Model.BaseURL) {
 		local(c)
 	}
@@ -86,7 +87,7 @@ func local(c *compat) {
 }
 
 // plain is without what only OpenAI has.
-func plain(c *compat) { c.SupportsStore, c.SupportsDeveloperRole = false, false }
+func plain(c *compat) { c.SupportsStore = false }
 
 // plainMax is plain with the older name of the answer's limit.
 func plainMax(c *compat) {
@@ -139,7 +140,6 @@ var dialects = []dialect{
 		c.SupportsReasoningEffort, c.ThinkingFormat = false, "deepseek"
 	}},
 	{"openrouter", []string{"openrouter.ai"}, func(c *compat) {
-		c.SupportsDeveloperRole = false
 		c.ThinkingFormat, c.routes = "openrouter", true
 		c.SendSessionAffinityHeaders, c.SessionAffinityFormat = true, "openrouter"
 	}},
@@ -147,14 +147,13 @@ var dialects = []dialect{
 		plainMax(c)
 		c.SupportsReasoningEffort = false
 	}},
-	{"huggingface", []string{"huggingface.co"}, func(c *compat) { c.SupportsDeveloperRole = false }},
 	{"nvidia", []string{"nvidia.com"}, func(c *compat) {
 		plainMax(c)
 		c.SupportsReasoningEffort = false
 	}},
 	{"baseten", []string{"baseten.co"}, plainMax},
 	{"fireworks", []string{"fireworks.ai"}, plainMax},
-	{"qwen", []string{"aliyuncs.com"}, func(c *compat) {
+	{"qwen", []string{"aliyuncs.com", "qwencloudapi.com", "qianwenaiapi.com"}, func(c *compat) {
 		plainMax(c)
 		c.SupportsReasoningEffort, c.ThinkingFormat = false, "qwen"
 	}},

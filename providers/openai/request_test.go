@@ -85,10 +85,10 @@ func TestEncode_flags(t *testing.T) {
 		compat string
 		paths  map[string]string
 	}{
-		{``, map[string]string{"store": "false", "messages.0.role": `"developer"`, "max_completion_tokens": "8192", "max_tokens": "",
+		{``, map[string]string{"store": "false", "messages.0.role": `"system"`, "max_completion_tokens": "8192", "max_tokens": "",
 			"stream_options.include_usage": "true", "reasoning_effort": `"medium"`, "tools.0.function.strict": "", "prompt_cache_key": "", "priority": ""}},
 		{`{"supportsStore":false}`, map[string]string{"store": ""}},
-		{`{"supportsDeveloperRole":false}`, map[string]string{"messages.0.role": `"system"`}},
+		{`{"supportsDeveloperRole":true}`, map[string]string{"messages.0.role": `"developer"`}},
 		{`{"supportsReasoningEffort":false}`, map[string]string{"reasoning_effort": ""}},
 		{`{"reasoningEffortMap":{"medium":"default"}}`, map[string]string{"reasoning_effort": `"default"`}},
 		{`{"supportsUsageInStreaming":false}`, map[string]string{"stream_options": ""}},
@@ -195,7 +195,7 @@ func TestDetection(t *testing.T) {
 		return v
 	}
 	for _, c := range []struct{ provider, base, developer, store, limit string }{
-		{"acme", "https://llm.example.com/v1", "developer", "false", "max_completion_tokens"},
+		{"acme", "https://llm.example.com/v1", "system", "false", "max_completion_tokens"},
 		{"openai", "https://api.openai.com/v1", "developer", "false", "max_completion_tokens"},
 		{"ollama", "http://localhost:11434/v1", "system", "", "max_tokens"},
 		{"mine", "http://10.0.0.7:8000/v1", "system", "", "max_tokens"},
@@ -208,8 +208,8 @@ func TestDetection(t *testing.T) {
 		{"zai", "https://api.z.ai/api/coding/paas/v4", "system", "", "max_tokens"},
 		{"mistral", "https://api.mistral.ai/v1", "system", "", "max_tokens"},
 		{"openrouter", "https://openrouter.ai/api/v1", "system", "false", "max_completion_tokens"},
-		{"groq", "https://api.groq.com/openai/v1", "developer", "false", "max_completion_tokens"},
-		{"mine", "https://notmistral.ai/v1", "developer", "false", "max_completion_tokens"},
+		{"groq", "https://api.groq.com/openai/v1", "system", "false", "max_completion_tokens"},
+		{"mine", "https://notmistral.ai/v1", "system", "false", "max_completion_tokens"},
 	} {
 		v := body(c.provider, c.base, "")
 		assert.Equal(t, c.developer, v.Get("messages.0.role").Str, "%s %s", c.provider, c.base)

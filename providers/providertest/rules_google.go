@@ -51,7 +51,7 @@ func (r *googleRules) config(v gjson.Result) {
 	r.Must(r.own.Levels || !thinking.Get("thinkingLevel").Exists(), "Thinking level is not supported for this model")
 	r.Must(!r.own.Levels || !thinking.Get("thinkingBudget").Exists(), "a budget for a model that thinks by level")
 	switch level := thinking.Get("thinkingLevel"); level.Str {
-	case "MINIMAL", "LOW", "MEDIUM", "HIGH":
+	case "MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH":
 	default:
 		r.Must(!level.Exists(), "thinkingLevel %q", level.Str)
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"troupe/protocol"
+	"troupe/providers"
 )
 
 // Known gives the models of a built-in catalogue, whether there is a key for them or
@@ -16,7 +17,7 @@ func Known(builtin fs.FS, provider string) []*protocol.Model {
 	}
 	var all []*protocol.Model
 	for _, id := range r.providers() {
-		if id != "scripted" { // which is there when nothing else is
+		if id != "scripted" && providers.VendorOf(id).Now == "" { // the first is there when nothing else is
 			all = append(all, r.builtin(id).models...)
 		}
 	}

@@ -28,7 +28,7 @@ func (r *Registry) Auth(provider string) protocol.AuthReport {
 	r.refresh()
 	report := protocol.AuthReport{Providers: []protocol.ProviderAuth{}}
 	for _, id := range r.withEntries() {
-		if id == providers.ScriptedAPI || provider != "" && id != provider {
+		if id == providers.ScriptedAPI || provider != "" && id != provider || provider == "" && r.isFormer(id) {
 			continue
 		}
 		one := r.authOf(id)

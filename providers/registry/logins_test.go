@@ -230,6 +230,7 @@ func TestLogins_changes(t *testing.T) {
 // documents name counts, and get_auth names the one that is used.
 func TestSources_random(t *testing.T) {
 	vendors := []providers.Vendor{providers.VendorOf("anthropic"), providers.VendorOf("openai")}
+	models := map[string]string{"anthropic": "claude-opus-4-8", "openai": "gpt-5.5"}
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		v := vendors[r.IntN(len(vendors))]
@@ -289,7 +290,7 @@ func TestSources_random(t *testing.T) {
 		report := h.Auth(v.ID).Providers[0]
 		assert.Equal(t, source+" "+variable, report.Source+" "+report.Variable, about)
 		assert.Equal(t, want != "", h.catalog().HasKey(v.ID), about)
-		req, failed := h.ask(v.ID, v.Model)
+		req, failed := h.ask(v.ID, models[v.ID])
 		if want == "" {
 			require.NotNil(t, failed, about)
 			continue

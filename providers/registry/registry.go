@@ -148,8 +148,14 @@ func (r *Registry) build() (*protocol.Catalog, error) {
 	catalog := &protocol.Catalog{Keys: map[string]bool{}, Advice: advice}
 	problems := []error{r.models.Err, r.auth.Err, r.auth.Unused}
 	for _, provider := range r.providers() {
-		if r.lazy(provider) {
-			catalog.Unlisted = append(catalog.Unlisted, protocol.LazyProvider{Provider: provider, Load: sync.OnceValue(func() []*protocol.Model {
+		former := r.isFormer(provider)
+		if former {
+			if models, _ := r.modelsOf(provider); r.hasKey(provider, models) {
+				catalog.Keys[provider] = true
+			}
+		}
+		if former || r.lazy(provider) {
+			catalog.Unlisted = append(catalog.Unlisted, protocol.LazyProvider{Provider: provider, Former: former, Load: sync.OnceValue(func() []*protocol.Model {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				models, _ := r.modelsOf(provider) // what is built in has no problems
@@ -207,6 +213,14 @@ func (r *Registry) lazy(provider string) bool {
 	return !slices.ContainsFunc(r.sources(provider), func(s keySource) bool { return s.value != "" })
 }
 
+// isFormer says whether a provider is known by its present id only: nothing that the person
+// has configured names this one. Its models are not offered a second time, but sessions and
+// settings that name it still find them.
+func (r *Registry) isFormer(provider string) bool {
+	_, entered := r.auth.Entries[provider]
+	return providers.VendorOf(provider).Now != "" && !entered && r.custom(provider) == nil && r.keys[provider] == ""
+}
+
 // providers lists the built-in ones in their fixed order, then the others of
 // models.json in the order of the file.
 func (r *Registry) providers() []string {
@@ -239,10 +253,11 @@ func (r *Registry) providers() []string {
 }
 
 func (r *Registry) isBuiltin(provider string) bool {
-	if r.config.Builtin == nil || !fs.ValidPath(provider+".json") {
+	file := providers.VendorOf(provider).File()
+	if r.config.Builtin == nil || !fs.ValidPath(file) {
 		return false
 	}
-	_, err := fs.Stat(r.config.Builtin, provider+".json")
+	_, err := fs.Stat(r.config.Builtin, file)
 	return err == nil
 }
 
@@ -256,7 +271,7 @@ func (r *Registry) builtin(provider string) *builtin {
 	if !r.isBuiltin(provider) {
 		return b
 	}
-	text, err := fs.ReadFile(r.config.Builtin, provider+".json")
+	text, err := fs.ReadFile(r.config.Builtin, providers.VendorOf(provider).File())
 	if err != nil {
 		b.err = fmt.Errorf("catalogue of %s: %w", provider, err)
 		return b

@@ -30,9 +30,10 @@ var builtinFS = fstest.MapFS{
 		{"id": "claude-haiku-4-5"}]}`)},
 	"openai.json": {Data: []byte(`{"api": "openai-responses", "baseUrl": "https://api.openai.com/v1", "models": [
 		{"id": "gpt-5.5", "reasoning": true, "thinkingLevelMap": {"off": null, "low": "LOW"}}]}`)},
-	"azure-openai-responses.json": {Data: []byte(`{"api": "openai-responses", "baseUrl": "{AZURE_OPENAI_BASE_URL}", "models": [{"id": "gpt-5.4"}]}`)},
-	"scripted.json":               {Data: []byte(`{"api": "scripted", "models": [{"id": "demo"}]}`)},
-	"zz-other.json":               {Data: []byte(`{"api": "wire", "baseUrl": "https://zz.example", "models": [{"id": "z"}]}`)},
+	"cloudflare-ai-gateway.json": {Data: []byte(`{"api": "wire", "baseUrl": "https://gateway.example/{CLOUDFLARE_GATEWAY_ID}", "models": [{"id": "m"}]}`)},
+	"azure.json":                 {Data: []byte(`{"api": "openai-responses", "baseUrl": "{AZURE_OPENAI_BASE_URL}", "models": [{"id": "gpt-5.4"}]}`)},
+	"scripted.json":              {Data: []byte(`{"api": "scripted", "models": [{"id": "demo"}]}`)},
+	"zz-other.json":              {Data: []byte(`{"api": "wire", "baseUrl": "https://zz.example", "models": [{"id": "z"}]}`)},
 }
 
 // recorder is a provider that keeps what it is asked and answers with parts or
@@ -142,7 +143,7 @@ func TestRegistry_builtins(t *testing.T) {
 	for _, m := range c.All() {
 		names = append(names, m.Provider+"/"+m.ID)
 	}
-	assert.Equal(t, []string{"openai/gpt-5.5", "anthropic/claude-opus-4-8", "anthropic/claude-haiku-4-5", "azure-openai-responses/gpt-5.4", "scripted/demo", "zz-other/z"}, names)
+	assert.Equal(t, []string{"openai/gpt-5.5", "anthropic/claude-opus-4-8", "anthropic/claude-haiku-4-5", "azure/gpt-5.4", "cloudflare-ai-gateway/m", "scripted/demo", "zz-other/z"}, names)
 	assert.Equal(t, map[string]bool{"openai": true}, c.Keys)
 	assert.Same(t, c, h.catalog(), "the same snapshot until something changes")
 
@@ -552,4 +553,40 @@ func TestStall_configured(t *testing.T) {
 	assert.Equal(t, protocol.StallLimits{ConnectMs: 300_000, FirstMs: 600_000, ContentMs: 42}, limits("anthropic", "claude-haiku-4-5"))
 	assert.Equal(t, protocol.StallLimits{ConnectMs: 2000, FirstMs: 300_000, ContentMs: 42}, limits("slow", "m"))
 	assert.Equal(t, int64(1000), limits("slow", "n").ConnectMs)
+}
+
+// TestRegistry_formerName: the earlier id of a provider finds its models in sessions and settings. They
+// are offered under it only to those who have configured it.
+func TestRegistry_formerName(t *testing.T) {
+	env := []string{"AZURE_OPENAI_BASE_URL", "https://mine.openai.azure.com"}
+	offered := func(h *house) (list []string) {
+		for _, m := range h.catalog().Available() {
+			if strings.HasPrefix(m.Provider, "azure") {
+				list = append(list, m.Provider+"/"+m.ID)
+			}
+		}
+		return list
+	}
+	h := newHouse(t, append(env, "AZURE_OPENAI_API_KEY", "k")...)
+	assert.Equal(t, []string{"azure/gpt-5.4"}, offered(h))
+	assert.True(t, h.catalog().HasKey("azure-openai-responses"))
+	assert.NotNil(t, h.catalog().Find("azure-openai-responses", "gpt-5.4"))
+
+	h = newHouse(t, env...)
+	assert.Empty(t, offered(h))
+	assert.False(t, h.catalog().HasKey("azure-openai-responses"))
+
+	h.write("auth.json", `{"azure-openai-responses": {"type": "api_key", "key": "k"}}`)
+	assert.Equal(t, []string{"azure-openai-responses/gpt-5.4"}, offered(h))
+}
+
+// TestRegistry_gatewayKey: the key opens the gateway and is not passed on to the vendor behind it.
+func TestRegistry_gatewayKey(t *testing.T) {
+	h := newHouse(t, "CLOUDFLARE_API_KEY", "k")
+	assert.False(t, h.catalog().HasKey("cloudflare-ai-gateway"), "no address")
+	h = newHouse(t, "CLOUDFLARE_API_KEY", "k", "CLOUDFLARE_GATEWAY_ID", "g")
+	req, failed := h.ask("cloudflare-ai-gateway", "m")
+	require.Nil(t, failed)
+	assert.Empty(t, req.Credentials.Key)
+	assert.Equal(t, map[string]string{"Cf-Aig-Authorization": "Bearer k"}, req.Credentials.Headers)
 }

@@ -146,7 +146,11 @@ func (r *Registry) prepare(ctx context.Context, req *providers.Request) *protoco
 			cred.Key = ""
 		}
 	case header != "":
-		cred.Headers = mergeHeaders(map[string]string{header: cred.Key}, cred.Headers)
+		value := cred.Key
+		if providers.VendorOf(model.Provider).Bearer {
+			value = "Bearer " + value
+		}
+		cred.Headers = mergeHeaders(map[string]string{header: value}, cred.Headers)
 		cred.Key = ""
 	}
 	req.Credentials = cred
