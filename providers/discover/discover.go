@@ -66,7 +66,7 @@ var howToRaise = map[string]string{
 const tooSmall = 32 << 10
 
 // Places are where servers are usually found, by their addresses. ollama is the value of
-// OLLAMA_HOST, "" for none.
+// OLLAMA_HOST, "" for none. llama-server listens on 9931, older ones on 8080.
 func Places(ollama string) []string {
 	first := "http://127.0.0.1:11434/v1"
 	if ollama = strings.TrimSuffix(ollama, "/"); ollama != "" {
@@ -80,7 +80,7 @@ func Places(ollama string) []string {
 			first = u.Scheme + "://" + u.Host + "/v1"
 		}
 	}
-	return []string{first, "http://127.0.0.1:8080/v1", "http://127.0.0.1:1234/v1", "http://127.0.0.1:8000/v1", "http://127.0.0.1:30000/v1"}
+	return []string{first, "http://127.0.0.1:9931/v1", "http://127.0.0.1:8080/v1", "http://127.0.0.1:1234/v1", "http://127.0.0.1:8000/v1", "http://127.0.0.1:30000/v1"}
 }
 
 // ProviderName is what a server of a kind is called among providers.

@@ -168,5 +168,6 @@ func TestPlaces(t *testing.T) {
 	} {
 		assert.Equal(t, want, Places(in)[0], in)
 	}
-	assert.Len(t, Places(""), 5)
+	assert.Len(t, Places(""), 6)
+	assert.Contains(t, Places(""), "http://127.0.0.1:9931/v1", "the default of llama-server")
 }
