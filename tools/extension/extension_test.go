@@ -559,7 +559,11 @@ func TestBus(t *testing.T) {
 	w := load(t, "bus.ts")
 	w.tell(`{"type":"agent_start"}`)
 	require.Equal(t, []string{`{"method":"notify","message":"{\"n\":1,\"seen\":true}"}`}, w.acts("ui"))
-	require.Empty(t, w.failures())
+	broken := w.failures()
+	require.Len(t, broken, 2, "one handler throws, the promise of another is rejected")
+	for i, message := range []string{"listener broke", "promise broke"} {
+		require.Equal(t, "bus.ts events:ping "+message, broken[i].Path+" "+broken[i].Event+" "+broken[i].Message)
+	}
 }
 
 func TestTimers(t *testing.T) {
@@ -626,8 +630,9 @@ func TestExec(t *testing.T) {
 	for args, want := range map[string]string{
 		"ok":      `{"stdout":"out","stderr":"err","code":3,"killed":false,"truncated":false}`,
 		"missing": `{"stdout":"","stderr":"spawn no-such-program ENOENT","code":1,"killed":false,"truncated":false}`,
-		"timeout": `{"stdout":"","stderr":"","code":0,"killed":true,"truncated":false}`,
-		"abort":   `{"stdout":"","stderr":"","code":0,"killed":true,"truncated":false}`,
+		"timeout": `{"stdout":"","stderr":"","code":143,"killed":true,"truncated":false}`,
+		"abort":   `{"stdout":"","stderr":"","code":143,"killed":true,"truncated":false}`,
+		"crash":   `{"stdout":"","stderr":"","code":139,"killed":false,"truncated":false}`,
 		"cut":     `{"stdout":"1234","stderr":"","code":0,"killed":false,"truncated":true}`,
 	} {
 		w.vm.Command(w.id(), "exec", args)

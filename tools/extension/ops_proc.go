@@ -365,6 +365,9 @@ func execStream(c *opCall, say emit) (stream, func(), error) {
 			return
 		}
 		e := killable.see(s, p, nil, syscall.SIGTERM, false)
+		if e.signal != 0 {
+			e.code = 128 + int(e.signal) // as a shell has it; 0 would read as success
+		}
 		say("done", map[string]any{"stdout": e.out.buf.String(), "stderr": e.errs.buf.String(), "code": e.code, "killed": e.killed, "truncated": e.out.cut || e.errs.cut})
 	}, nil
 }

@@ -60,7 +60,7 @@ func (c *opCall) runTool(progress func(protocol.ToolResult)) (any, error) {
 		return nil, err
 	}
 	env := &tools.Env{
-		Cwd: o.Cwd, Home: home, Environ: os.Environ(), Shell: o.Shell, ShellPrefix: o.Prefix, AutoResize: true, SeesImages: true,
+		Cwd: o.Cwd, Home: home, Environ: os.Environ(), Shell: o.Shell, ShellPrefix: o.Prefix, AutoResize: true,
 		Files: c.host.o.Files, Procs: c.procs,
 	}
 	r, err := t.Run(c.ctx, tools.Call{ID: o.CallID, Args: input, Env: env, Progress: progress})

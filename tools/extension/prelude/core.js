@@ -1062,7 +1062,7 @@ const bus = {
     if (!list) return;
     const copy = copyOf(list);
     for (let i = 0; i < copy.length; i++) {
-      const fail = (e) => call("log", "error", "Event handler error (" + String_(channel) + "): " + messageOf(e));
+      const fail = (e) => failed(copy[i].ext, "events:" + String_(channel), e);
       try {
         const r = copy[i].f(data);
         if (r && typeof r.then === "function") chain(NewPromise.resolve(r), ignore, fail);
