@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -85,10 +86,17 @@ func readImage(ctx context.Context, env *Env, mime string, r io.Reader, size int
 	if note != "" {
 		text += "\n[" + note + "]"
 	}
-	if !env.SeesImages {
-		text += "\n[The model in use does not take images: this one is kept, but left out of what it gets]"
+	return protocol.ToolResult{Content: protocol.Content{protocol.Text{Text: text}, shown.block()}, Details: unsupportedDetails(env.TextOnly)}, nil
+}
+
+// unsupportedDetails tells clients, as in pi 1.6, that the selected model does not get the image. The
+// content has no word of it: the result may be sent to another model later. Each request to a model
+// without images has a placeholder instead.
+func unsupportedDetails(model string) json.RawMessage {
+	if model == "" {
+		return nil
 	}
-	return protocol.ToolResult{Content: protocol.Content{protocol.Text{Text: text}, shown.block()}}, nil
+	return append(protocol.AppendString([]byte(`{"imageUnsupportedByModel":`), model), '}')
 }
 
 // ResizeImage makes an image fit for models: at most 2000 by 2000 pixels and

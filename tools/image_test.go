@@ -121,10 +121,11 @@ func TestReadImage(t *testing.T) {
 	assert.Equal(t, "Image file (image/bmp)", text)
 	assert.NotEqual(t, "image/bmp", block.MimeType, "models do not take it")
 	assert.Equal(t, [4]int{0, 1, 2, 3}, corners(t, img))
-	env.SeesImages = false
+	env.TextOnly = "text-\"1\""
 	text, result, err = run(t, env, "read", object{"path": "b"})
 	require.NoError(t, err)
-	assert.Equal(t, "Image file (image/bmp)\n[The model in use does not take images: this one is kept, but left out of what it gets]", text)
+	assert.Equal(t, "Image file (image/bmp)", text, "a model that takes images may get it later")
+	assert.JSONEq(t, `{"imageUnsupportedByModel":"text-\"1\""}`, string(result.Details))
 	assert.Len(t, result.Content, 2)
 }
 

@@ -34,7 +34,7 @@ func newEnv(t testing.TB) *Env {
 	require.NoError(t, err)
 	env := &Env{
 		Cwd: dir, Home: dir, TempDir: t.TempDir(), Environ: []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"},
-		AutoResize: true, SeesImages: true, Files: new(Files), Procs: NewProcs(nil), Grace: 500 * time.Millisecond,
+		AutoResize: true, Files: new(Files), Procs: NewProcs(nil), Grace: 500 * time.Millisecond,
 	}
 	t.Cleanup(func() { env.Procs.KillAll(time.Millisecond) })
 	return env

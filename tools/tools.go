@@ -45,7 +45,7 @@ type Env struct {
 	ShellPrefix string        // put before every command, with a line break between
 	TempDir     string        // for full outputs; "" is the system's
 	AutoResize  bool          // shrink large images before a model sees them
-	SeesImages  bool          // the model takes images
+	TextOnly    string        // id of the model if it takes no images, else ""
 	Files       *Files        // serialises writers of one path; shared by every session of the process
 	Procs       *Procs        // remembers what commands started; nil forgets it
 	Grace       time.Duration // from SIGTERM to SIGKILL; 0 is 2 s

@@ -109,7 +109,9 @@ func (s *Session) toolEnv() *tools.Env {
 	env := s.bashEnv()
 	m := s.m.Model()
 	env.Judged = s.judged() && !s.work.permissions.Bare()
-	env.SeesImages = m != nil && m.Accepts("image")
+	if m != nil && !m.Accepts("image") {
+		env.TextOnly = m.ID
+	}
 	env.Environ = append(env.Environ,
 		"AI_AGENT=troupe", "PI_CODING_AGENT=true", "PI_SESSION_ID="+s.file.id, "PI_SESSION_FILE="+s.file.path,
 		"PI_REASONING_LEVEL="+string(s.m.Level()))
