@@ -89,10 +89,12 @@ type Rules struct {
 	ForkFromBranch  bool `doc:"get_fork_messages lists the current branch only"`               // else every one
 	FullStart       bool `doc:"an answer that fails before it begins is announced as it ends"` // else as an empty answer, by providers that announce early
 	CountRetried    bool `doc:"get_session_stats counts answers that failed and were asked for again"`
-	ContextOnly     bool `doc:"of a project that is not trusted only AGENTS.md and CLAUDE.md load"` // else all its texts
-	OverflowStands  bool `doc:"an answer whose request was larger than the window stands"`          // else it is made again after a compaction
-	FailAtOnce      bool `doc:"a failed request is not repeated before the run fails"`              // else twice, unless the settings say
-	FullErrors      bool `doc:"errors of providers in the words of pi 1.x"`                         // else as in pi up to 0.74
+	LastWithText    bool `doc:"get_last_assistant_text passes over answers without text that failed, were cut or called tools"` // else only over aborted ones without content
+	ModelFallback   bool `doc:"a session whose model is not known or has no key continues with the default model"`              // else it refuses prompts until the model is back
+	ContextOnly     bool `doc:"of a project that is not trusted only AGENTS.md and CLAUDE.md load"`                             // else all its texts
+	OverflowStands  bool `doc:"an answer whose request was larger than the window stands"`                                      // else it is made again after a compaction
+	FailAtOnce      bool `doc:"a failed request is not repeated before the run fails"`                                          // else twice, unless the settings say
+	FullErrors      bool `doc:"errors of providers in the words of pi 1.x"`                                                     // else as in pi up to 0.74
 }
 
 // Tells says whether the client is told of events under the name of a row.
@@ -178,7 +180,7 @@ var dialects = map[Dialect]struct {
 		wire: Wire{PendingStop: true, SourceInfo: true, NoLocation: true, IDOnMissingType: true},
 		rules: Rules{
 			IdleQueueWaits: true, RetryEndEarly: true, RejectPromptGap: true, FullStart: true, OverflowStands: true, CountRetried: true,
-			ContextOnly: true, FailAtOnce: true, FullErrors: true,
+			ContextOnly: true, FailAtOnce: true, FullErrors: true, LastWithText: true, ModelFallback: true,
 		},
 	},
 }

@@ -367,7 +367,7 @@ func exercise(t require.TestingT, v store.View) {
 	require.NoError(t, err)
 	_, err = v.ForkMessages(true)
 	require.NoError(t, err)
-	_, err = v.LastAssistantText()
+	_, err = v.LastAssistantText(false)
 	require.NoError(t, err)
 	c, err := v.Context()
 	require.NoError(t, err)

@@ -325,10 +325,10 @@ func (v View) ForkMessages(all bool) ([]protocol.ForkMessage, error) {
 	return messages, nil
 }
 
-// LastAssistantText is the text of the branch's newest answer that is not an
-// aborted one without content, nil if there is no such answer or it says
-// nothing.
-func (v View) LastAssistantText() (*string, error) {
+// LastAssistantText is the text of the branch's newest answer, nil if there is
+// no answer or it has no text. Aborted answers without content are passed over;
+// with onlyText, so are all answers without text that did not end by themselves.
+func (v View) LastAssistantText(onlyText bool) (*string, error) {
 	for _, i := range slices.Backward(v.branch()) {
 		if v.slots[i].role != roleAssistant {
 			continue
@@ -344,7 +344,9 @@ func (v View) LastAssistantText() (*string, error) {
 		if t := strings.TrimSpace(m.Content.Text("")); t != "" {
 			return &t, nil
 		}
-		return nil, nil
+		if !onlyText || m.StopReason == protocol.StopStop {
+			return nil, nil
+		}
 	}
 	return nil, nil
 }

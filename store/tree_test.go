@@ -299,7 +299,7 @@ func TestLastAssistantText(t *testing.T) {
 	} {
 		l := store.NewLog(nil, "", header(), options())
 		add(t, l, c.entries...)
-		got, err := l.View().LastAssistantText()
+		got, err := l.View().LastAssistantText(false)
 		require.NoError(t, err)
 		if c.want == "" {
 			assert.Nil(t, got, c.name)
@@ -307,6 +307,42 @@ func TestLastAssistantText(t *testing.T) {
 			require.NotNil(t, got, c.name)
 			assert.Equal(t, c.want, *got, c.name)
 		}
+	}
+}
+
+// TestLastAssistantText_onlyText: what pi 1.6.0 answers about each end, after an earlier answer.
+func TestLastAssistantText_onlyText(t *testing.T) {
+	thinking, call := protocol.Thinking{Thinking: "Hm."}, protocol.ToolCall{ID: "c", Name: "read", Arguments: json.RawMessage(`{}`)}
+	for _, c := range []struct {
+		reason  protocol.StopReason
+		content protocol.Content
+		want    string
+	}{
+		{protocol.StopStop, nil, ""},
+		{protocol.StopStop, protocol.Content{thinking}, ""},
+		{protocol.StopStop, protocol.TextContent("  "), ""},
+		{protocol.StopStop, protocol.Content{call}, ""},
+		{protocol.StopError, nil, "before"},
+		{protocol.StopError, protocol.TextContent(" "), "before"},
+		{protocol.StopError, protocol.TextContent("partial"), "partial"},
+		{protocol.StopAborted, nil, "before"},
+		{protocol.StopAborted, protocol.Content{thinking}, "before"},
+		{protocol.StopLength, nil, "before"},
+		{protocol.StopLength, protocol.Content{thinking}, "before"},
+		{protocol.StopLength, protocol.TextContent("partial"), "partial"},
+		{protocol.StopToolUse, nil, "before"},
+		{protocol.StopToolUse, protocol.Content{call}, "before"},
+		{protocol.StopToolUse, protocol.Content{protocol.Text{Text: "x"}, call}, "x"},
+	} {
+		l := store.NewLog(nil, "", header(), options())
+		add(t, l, answer("before"), user("q"), message(&protocol.AssistantMessage{StopReason: c.reason, Content: c.content}))
+		got, err := l.View().LastAssistantText(true)
+		require.NoError(t, err)
+		have := ""
+		if got != nil {
+			have = *got
+		}
+		assert.Equal(t, c.want, have, "%s %v", c.reason, c.content)
 	}
 }
 

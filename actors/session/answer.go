@@ -80,7 +80,7 @@ func inLog(view store.View, cmd protocol.Command, rules protocol.Rules) (protoco
 	case protocol.GetSessionStats:
 		return view.Stats(rules.CountRetried)
 	case protocol.GetLastAssistantText:
-		text, err := view.LastAssistantText()
+		text, err := view.LastAssistantText(rules.LastWithText)
 		return protocol.TextResult{Text: text}, err
 	case protocol.GetForkMessages:
 		list, err := view.ForkMessages(!rules.ForkFromBranch)

@@ -43,7 +43,7 @@ func (w *gist) read(view store.View) {
 	if r, err := view.Record(first); first != "" && err == nil {
 		w.note(r.Entry)
 	}
-	if text, err := view.LastAssistantText(); err == nil && text != nil {
+	if text, err := view.LastAssistantText(true); err == nil && text != nil {
 		w.last = beginningOf(*text)
 	}
 }

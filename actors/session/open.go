@@ -646,18 +646,24 @@ func (l *loader) spentIn(path string, depth int) *protocol.Usage {
 // modelOf is the model that a session was led with. One that is not known or has
 // no key is the session's all the same: a conversation goes to nobody it was not
 // meant for because a file is broken for a moment. Whoever asks for another model
-// gets that, and so does who was led by the demo.
+// gets that, and so does who was led by the demo. In dialects with ModelFallback
+// the default model takes over, unless the configuration cannot be read or an
+// extension may still bring the model.
 func (w *workspace) modelOf(provider, id string, models Models, warn zerolog.Logger) *protocol.Model {
-	catalog, _ := models.Catalog() // its problems were named when the daemon started
+	catalog, problem := models.Catalog() // which was named when the daemon started
 	m := catalog.Find(provider, id)
 	if m != nil && catalog.HasKey(provider) {
 		return m
 	}
-	if chosen := w.settings.Model; chosen != nil && chosen.Provider == provider && chosen.ID == id {
+	chosen := w.settings.Model
+	if chosen != nil && chosen.Provider == provider && chosen.ID == id {
 		return nil
 	}
 	warn = warn.With().Str("model", provider+"/"+id).Logger()
 	switch {
+	case w.settings.Rules.ModelFallback && problem == nil && len(w.extensions) == 0 && chosen != nil && !chosen.Missing:
+		warn.Warn().Str("using", chosen.Provider+"/"+chosen.ID).Msg("the session's model could not be restored: another model is used")
+		return nil
 	case w.modelAsked || providers.IsDemo(provider):
 		warn.Warn().Msg("the session's model is unknown or has no key: another model is used")
 		return nil

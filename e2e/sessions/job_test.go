@@ -169,6 +169,27 @@ func TestModelGone(t *testing.T) {
 	assert.Equal(t, "mock/mock-2", d.OK(`{"type":"set_model","provider":"mock","modelId":"mock-2"}`).Get("provider").Str+"/"+d.OK(`{"type":"get_state"}`).Get("model.id").Str)
 }
 
+// TestModelFallback checks that in pi1, as in pi 1.6, a session continues with the default model
+// when its own is gone, and that stderr names both. With a broken models.json it waits.
+func TestModelFallback(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	p.Model.Enqueue(harness.Text("one"))
+	d := p.StartRaw("--mode", "rpc", "--provider", "mock", "--model", "mock-1")
+	d.Prompt("one")
+	path, _ := d.SessionFile()
+	require.Zero(t, d.Close())
+	file := filepath.Join(p.AgentDir(), "models.json")
+	for text, want := range map[string]string{strings.ReplaceAll(p.Model.ModelsJSON(), "mock-1", "mock-2"): "mock-2", `{"providers": {`: "mock-1"} {
+		p.WriteFile(file, text)
+		d = p.StartRaw("--mode", "rpc", "--dialect", "pi1", "--session", path)
+		assert.Equal(t, want, d.OK(`{"type":"get_state"}`).Get("model.id").Str)
+		require.Zero(t, d.Close())
+		assert.Contains(t, d.Stderr(), `"model":"mock/mock-1"`)
+		assert.Equal(t, want == "mock-2", strings.Contains(d.Stderr(), `"using":"mock/mock-2"`), d.Stderr())
+	}
+}
+
 // TestModelsBroken checks that a truncated, empty or missing models.json does not switch a session
 // to another provider.
 func TestModelsBroken(t *testing.T) {
