@@ -273,5 +273,12 @@ const OwnID = "\u00b7relay\u00b7"
 // AttachedLate answers a relay that attaches again for its client, which may have seen work begin and not end.
 type AttachedLate struct {
 	protocol.AttachedSession
-	Outcome string `json:"outcome"` // of the last work, as in agent_settled
+	Outcome string     `json:"outcome"` // of the last work, as in agent_settled
+	Open    []OpenSpan `json:"open"`    // has begun and not ended
+}
+
+// OpenSpan names a span that has begun and not ended, by members of the event that began it.
+type OpenSpan struct {
+	Span protocol.Span     `json:"span"`
+	Is   map[string]string `json:"is"` // by path in the event; a dialect may lack some
 }

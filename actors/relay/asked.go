@@ -31,6 +31,18 @@ func (a *asked) drop(id string) {
 	}
 }
 
+// endMissed ends the dialogs and approvals that are not open any more, and returns the events that do.
+func (a *asked) endMissed(open map[string]bool) (list []protocol.Event) {
+	a.list = slices.DeleteFunc(a.list, func(o over) bool {
+		gone := o.id != "" && !strings.HasPrefix(o.id, ofCommand) && !open[o.id]
+		if gone {
+			list = append(list, o.ev)
+		}
+		return gone
+	})
+	return list
+}
+
 // end ends all of them, and says with which events.
 func (a *asked) end() (list []protocol.Event) {
 	for _, o := range a.list {

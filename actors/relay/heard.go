@@ -112,21 +112,25 @@ func (r *relay) passes(c actor.Context, n *node, line []byte, first func()) bool
 		if r.behind(line) != nil {
 			return false
 		}
-		r.sees(n, kind, line)
-		return true
+		return r.sees(n, kind, line)
 	}
 }
 
-// sees notes what begins and ends for a client that does not ask for it when its session is elsewhere.
-func (r *relay) sees(n *node, kind string, line []byte) {
+// sees notes what begins and ends for a client that does not ask for it when its session is elsewhere. It returns false for
+// a beginning that the client has seen.
+func (r *relay) sees(n *node, kind string, line []byte) bool {
 	row := rows()[kind]
 	if row == nil || r.side.out.Wire.Has(protocol.FeatureSeq) {
-		return
+		return true
 	}
 	if s := r.sessions[gjson.GetBytes(line, "sessionId").Str]; s != nil {
+		if s.seen.seenOpen(row, line) {
+			return false
+		}
 		s.seen.from = n.lifeOf()
 		s.seen.observe(row, line)
 	}
+	return true
 }
 
 // lifeOf names this life of the node.

@@ -3,6 +3,7 @@ package relay
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"reflect"
 	"time"
@@ -267,7 +268,7 @@ func (r *relay) join(c actor.Context, s *session, a *ask) {
 	}
 	s.joined = n.life
 	delete(n.left, s.id)
-	if _, attaches := a.cmd().(protocol.AttachSession); attaches || !s.hears {
+	if _, attaches := a.cmd().(protocol.AttachSession); attaches && len(s.seen.open) == 0 || !s.hears {
 		return
 	}
 	role := ""
@@ -292,8 +293,33 @@ func (r *relay) join(c actor.Context, s *session, a *ask) {
 // joined tells the client the end of what was seen, if nothing goes on in a session that it hears of again: what was
 // said of that meanwhile it has not heard, also where it was about to go on. How it has ended the node says.
 func (r *relay) joined(c actor.Context, s *session, a answer) {
+	r.endAskedMissed(c, s, a)
 	if state := gjson.GetBytes(a.line, "data.state"); !state.Get("isStreaming").Bool() && !state.Get("isCompacting").Bool() {
 		r.endSeen(c, s, cmp.Or(gjson.GetBytes(a.line, "data.outcome").Str, interrupted))
+		return
+	}
+	var open []link.OpenSpan
+	if of := gjson.GetBytes(a.line, "data.open"); !of.Exists() || json.Unmarshal([]byte(of.Raw), &open) != nil { // of an older node
+		return
+	}
+	for _, ev := range s.seen.endMissed(open) {
+		r.tell(c, s, ev)
+	}
+}
+
+// endAskedMissed tells the client that questions are over which the node does not have open any more.
+func (r *relay) endAskedMissed(c actor.Context, s *session, a answer) {
+	if s.at == nil || s.seen.asked.from != s.at.lifeOf() { // see tellMoved
+		return
+	}
+	open := map[string]bool{}
+	for _, list := range gjson.GetManyBytes(a.line, "data.dialogs.#.id", "data.approvals.#.id") {
+		for _, id := range list.Array() {
+			open[id.Str] = true
+		}
+	}
+	for _, ev := range s.seen.asked.endMissed(open) {
+		r.tell(c, s, ev)
 	}
 }
 

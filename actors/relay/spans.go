@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"troupe/actors/link"
 	"troupe/protocol"
 )
 
@@ -65,6 +66,58 @@ func (s *spans) observe(row *protocol.EventSpec, line []byte) {
 		s.open = append(s.open, span{of, id, bytes.Clone(line)})
 	}
 }
+
+// seenOpen reports whether the client has seen a span begin that an event begins, and not end.
+func (s *spans) seenOpen(row *protocol.EventSpec, line []byte) bool {
+	at := func(path string) string { return gjson.GetBytes(line, path).String() }
+	is := map[string]string{}
+	switch row.Opens {
+	case protocol.SpanRun:
+		is["runId"] = at("runId")
+	case protocol.SpanTurn:
+		is["runId"], is["turnIndex"] = at("runId"), at("turnIndex")
+	case protocol.SpanMessage:
+		is["message.role"], is["message.timestamp"] = at("message.role"), at("message.timestamp")
+	case protocol.SpanTool:
+		is["toolCallId"] = at("toolCallId")
+	case protocol.SpanChild:
+		is["id"] = at("id")
+	default:
+		return false
+	}
+	return slices.ContainsFunc(s.open, func(o span) bool { return o.matches(link.OpenSpan{Span: row.Opens, Is: is}) })
+}
+
+// matches reports whether a span is one that a session has named.
+func (o span) matches(named link.OpenSpan) bool {
+	if o.of != named.Span {
+		return false
+	}
+	for path, value := range named.Is {
+		if v := gjson.GetBytes(o.line, path); v.Exists() && v.String() != value {
+			return false
+		}
+	}
+	return true
+}
+
+// endMissed ends the spans that are not open any more, the latest first, and returns the events that do. The others stay.
+func (s *spans) endMissed(open []link.OpenSpan) (list []protocol.Event) {
+	kept := s.open[:0:0]
+	for _, o := range slices.Backward(s.open) {
+		if slices.ContainsFunc(open, o.matches) {
+			kept = append(kept, o)
+			continue
+		}
+		list = append(list, s.ending(o, missedOnTheWay, true))
+	}
+	slices.Reverse(kept)
+	s.open = kept
+	return list
+}
+
+// missedOnTheWay is why a span ends of which the client has not read the real end.
+const missedOnTheWay = "ended while the connection to the session's node was lost: the log of the session has the result"
 
 // messageOf is the message that an event is about; nil if it cannot be read.
 func messageOf(line []byte) protocol.Message {

@@ -30,7 +30,7 @@ func (s *Session) attach(c actor.Context, r link.Request) {
 	if !numbered {
 		s.growing(r.Client)
 		if bytes.HasPrefix(r.ID, []byte(`"`+link.OwnID)) {
-			s.reply(r.Seq, link.AttachedLate{AttachedSession: data, Outcome: s.outcome()}, nil)
+			s.attachAgain(r.Seq, r.Client, data)
 		} else {
 			s.reply(r.Seq, data, nil)
 		}

@@ -536,6 +536,8 @@ var mutants = []mutant{
 	{"a session is moved while a command of an extension runs", "actors/session/moved.go", "s.commandsRun() || len(s.ext.asks.dialogs) > 0 {", "false {", []string{"./actors/scenario/failover", "-run", "TestMoveWaits"}},
 	{"a session that is given up is none that is moved", "cmd/troupe/clustermove.go", "case is.leaves != \"\" &&", "case false &&", []string{"./cmd/troupe", "-run", "TestMoveTells"}},
 	{"a stream of events goes on where nothing more is said", "actors/remote/clients.go", "\t\tover = true\n", "", []string{"./actors/remote", "-run", "TestEventStream"}},
+	{"nobody is told of what has ended while a wire was cut", "actors/relay/spans.go", "list = append(list, s.ending(o, missedOnTheWay, true))", "kept = append(kept, o)", []string{"./actors/scenario/relay", "-run", "TestRelayEndsWhat"}},
+	{"what goes on when a wire is back begins twice", "actors/relay/heard.go", "if s.seen.seenOpen(row, line) {", "if false {", []string{"./actors/scenario/relay", "-run", "TestRelayEndsWhat"}},
 	{"a relay does not wait for the answer to an answer", "actors/relay/relay.go", " || acknowledged(a.Request.Spec) {", " {", []string{"./actors/scenario/failover", "-run", "TestAnswersBehind"}},
 	{"nobody is told that what a lost node has asked is over", "actors/relay/relay.go", "for _, ev := range s.seen.asked.end() {", "for _, ev := range s.seen.asked.end()[:0] {", asks},
 	{"nobody is told that what a fenced owner has asked is over", "actors/session/moved.go", ", Asked: s.endsOfAsking(),", ",", asks},

@@ -370,9 +370,12 @@ func TestRelayIsLate(t *testing.T) {
 // a client of another node without the feature seq. The owner is lost, with or without resumed
 // runs, or only the connection to it is cut.
 func TestRelayEndsWhatHasBegun(t *testing.T) {
-	prompts := []string{"pace=500 parts=8", "tool=danger rounds=1 calls=2 work=4000", "tool=note rounds=3 calls=1 pace=100"}
+	prompts := []string{
+		"pace=500 parts=8", "tool=danger rounds=1 calls=2 work=4000", "tool=note rounds=3 calls=1 pace=100",
+		"tool=danger rounds=8 calls=2 work=350 parts=3 pace=90",
+	}
 	for _, names := range []string{"ab", "abc"} {
-		for _, happens := range []string{"lost", "lost, and stops", "cut", "cut until it is over"} {
+		for _, happens := range []string{"lost", "lost, and stops", "cut", "cut for 300ms", "cut for 700ms", "cut for 2s", "cut until it is over"} {
 			for i, prompt := range prompts {
 				t.Run(fmt.Sprint(names, happens, i), func(t *testing.T) {
 					harness.Bubble(t, func(t *testing.T) {
@@ -391,6 +394,13 @@ func TestRelayEndsWhatHasBegun(t *testing.T) {
 							w.SetNode("b", nil)
 							w.CutAll()
 							c.Advance(20 * time.Second)
+							w.SetNode("b", nodes[1])
+						case "cut for 300ms", "cut for 700ms", "cut for 2s":
+							short, err := time.ParseDuration(strings.TrimPrefix(happens, "cut for "))
+							require.NoError(t, err)
+							w.SetNode("b", nil)
+							w.CutAll()
+							c.Advance(short)
 							w.SetNode("b", nodes[1])
 						default:
 							w.Lose("b")
