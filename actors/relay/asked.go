@@ -19,11 +19,12 @@ type asked struct {
 
 // over is the end of one of them.
 type over struct {
-	id string // "" for what is over
-	ev protocol.Event
+	id    string // "" for what is over
+	ev    protocol.Event
+	again bool // the next owner asks it again under its id, so that it does not end with its node
 }
 
-func (a *asked) add(id string, ev protocol.Event) { a.list = append(a.list, over{id, ev}) }
+func (a *asked) add(id string, ev protocol.Event) { a.list = append(a.list, over{id: id, ev: ev}) }
 
 func (a *asked) drop(id string) {
 	if i := slices.IndexFunc(a.list, func(o over) bool { return o.id == id }); i >= 0 {
@@ -43,12 +44,14 @@ func (a *asked) endMissed(open map[string]bool) (list []protocol.Event) {
 	return list
 }
 
-// end ends all of them, and says with which events.
+// end ends all that end with their node, and returns the events that do.
 func (a *asked) end() (list []protocol.Event) {
-	for _, o := range a.list {
-		list = append(list, o.ev)
-	}
-	a.list = nil
+	a.list = slices.DeleteFunc(a.list, func(o over) bool {
+		if !o.again {
+			list = append(list, o.ev)
+		}
+		return !o.again
+	})
 	return list
 }
 
@@ -81,15 +84,15 @@ func (r *relay) asks(n *node, kind string, line []byte) {
 func (r *relay) shows(s *session, approval bool, v gjson.Result) {
 	id, wire := v.Get("id").Str, r.side.out.Wire
 	asks := approval || protocol.ExtensionUIRequest{Method: v.Get("method").Str}.Asks() && wire.Has(protocol.FeatureDialogEvents)
-	if again := !protocol.AsksOnce(id) && !s.looking.child && !r.shared.Stops; !asks || again {
+	if !asks {
 		return
 	}
 	s.seen.asked.drop(id) // it may be shown again
+	o := over{id: id, ev: protocol.DialogResolved{ID: id, Outcome: protocol.DialogLost}, again: !protocol.AsksOnce(id) && !s.looking.child && !r.shared.Stops}
 	if approval {
-		s.seen.asked.add(id, protocol.ApprovalResolved{ID: id, ToolCallID: v.Get("toolCallId").Str, Outcome: "cancelled"})
-		return
+		o.ev = protocol.ApprovalResolved{ID: id, ToolCallID: v.Get("toolCallId").Str, Outcome: "cancelled"}
 	}
-	s.seen.asked.add(id, protocol.DialogResolved{ID: id, Outcome: protocol.DialogLost})
+	s.seen.asked.list = append(s.seen.asked.list, o)
 }
 
 // listed notes the dialogs that an attach has found open.
