@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"io/fs"
@@ -560,6 +561,38 @@ func (b *summaryBuilder) finish(h Head) *protocol.SessionSummary {
 		Created: h.Header.Timestamp, Modified: protocol.FormatTime(modified), MessageCount: b.count,
 		FirstMessage: cmp.Or(b.first, noMessages), AllMessagesText: new(b.all.String()),
 	}
+}
+
+// SummaryReader describes a session whose lines come in pieces. The zero value is ready.
+type SummaryReader struct {
+	header  loader
+	refused bool // the first line is no header
+	lines   summaryBuilder
+}
+
+// Add reads whole lines, each with its line ending.
+func (r *SummaryReader) Add(lines []byte) {
+	for line := range bytes.SplitSeq(lines, []byte("\n")) {
+		if len(line) == 0 || r.refused {
+			continue
+		}
+		if !r.header.found {
+			r.refused = r.header.take(line, r.header.end, true) != nil
+			continue
+		}
+		r.lines.take(line)
+	}
+}
+
+// Summary returns the description, without a path. It reports false for lines that are no session. FirstMessage is empty
+// if there is none.
+func (r *SummaryReader) Summary() (protocol.SessionSummary, bool) {
+	if !r.header.found || r.refused {
+		return protocol.SessionSummary{}, false
+	}
+	s := *r.lines.finish(Head{Header: r.header.header})
+	s.FirstMessage = r.lines.first
+	return s, true
 }
 
 // parallel calls fn for 0 to n-1, on as many goroutines as there are

@@ -252,7 +252,7 @@ func (m *Member) Where(ctx context.Context, id SessionID) (Node, error) {
 	case tail.Kind != Release && (tail.Node == m.cfg.Self.Name || !m.dead(ctx, tail.Node)):
 		return m.seen(tail.Node).Node, nil
 	}
-	w, err := m.wanted(ctx, id, tail)
+	w, err := m.Wanted(ctx, id, tail)
 	if err != nil {
 		return Node{}, err
 	}
@@ -388,9 +388,9 @@ func (m *Member) dead(ctx context.Context, name string) bool {
 
 var errEnough = errors.New("enough was read")
 
-// wanted is what a session wants of its node, which its first record says. The directory of one that is on one
+// Wanted is what a session wants of its node, which its first record says. The directory of one that is on one
 // node only is on the node that had the session last: see [Member.Adopt].
-func (m *Member) wanted(ctx context.Context, id SessionID, tail Record) (w Wants, err error) {
+func (m *Member) Wanted(ctx context.Context, id SessionID, tail Record) (w Wants, err error) {
 	m.mu.Lock()
 	w, known := m.wants[id]
 	m.mu.Unlock()
@@ -491,7 +491,7 @@ func (m *Member) claim(ctx context.Context, id SessionID, by claimant) (*Owned, 
 				w.Node = m.cfg.Self.Name
 			}
 			wants = w
-		} else if w, err = m.wanted(ctx, id, tail); err == nil {
+		} else if w, err = m.Wanted(ctx, id, tail); err == nil {
 			if tail.Seq != seen {
 				seen, sent = tail.Seq, m.sent()
 			}

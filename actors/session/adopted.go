@@ -82,9 +82,9 @@ func (h *Shared) clusterInfo() (protocol.Result, error) {
 		}
 		info.Groups = append(info.Groups, of)
 	}
-	all, unlisted := cl.listed(ctx)
-	for _, s := range all {
-		if s.Node != "" {
+	ids, all, unlisted := cl.indexed(ctx)
+	for _, id := range ids {
+		if s := all[id]; s.Node != "" {
 			info.Sessions = append(info.Sessions, protocol.ClusterSession{SessionID: s.ID, Node: s.Node, Runs: s.Runs})
 		}
 	}

@@ -98,7 +98,10 @@ func (h *Shared) listPage(q store.Query, cmd protocol.ListSessions) (protocol.Re
 	var all []protocol.SessionSummary
 	var err error
 	if h.Cluster != nil && h.Cluster.Engine != nil && cmd.Under+cmd.SessionDir == "" {
-		all, err = h.Cluster.summaries(q.Cwd)
+		var unread error
+		if all, unread, err = h.Cluster.summaries(q.Cwd); unread != nil {
+			h.complaints.log.Warn().Err(unread).Msg("logs of sessions were not read: a list may lack their newest entries")
+		}
 	} else {
 		all, err = h.onDisk.lister().List(q)
 	}

@@ -39,6 +39,8 @@ type indexText struct {
 
 	Handle string `json:"handle,omitempty"` // that leads to it on all nodes, if it is another one than its own
 
+	Boot string `json:"boot,omitempty"` // the life of the node that wrote this text
+
 	// How far its log went when that was said: one that ends before that has lost its end.
 	Seq cluster.Seq `json:"seq,omitempty"`
 	Sum uint64      `json:"sum,omitempty"`
@@ -60,14 +62,7 @@ func (s *Session) index(c actor.Context) {
 	if k == nil || k.cluster.Engine == nil || !s.file.Materialised() || s.reported.index.due {
 		return
 	}
-	state, by := s.m.State(), s.whatWasSaid()
-	now := indexText{Node: k.cluster.Member.Self(), Runs: s.m.Phase() != core.PhaseIdle}
-	now.Path, now.ID, now.Cwd, now.Created = k.cluster.file(k.id), k.id, s.work.cwd, s.file.Header().Timestamp
-	now.Root, now.Dir, now.On = k.owned.Wants.Root, k.owned.Wants.Dir, k.owned.Wants.Node
-	now.Name, now.FirstMessage, now.MessageCount = s.m.Name(), by.first, int(state.MessageCount)
-	if s.known() && s.handle != k.id {
-		now.Handle = s.handle
-	}
+	now := s.indexText(k)
 	if now.MessageCount == 0 && now.Name == "" && !now.Runs { // as where it is not written before something is said
 		return
 	}
@@ -86,30 +81,65 @@ func (s *Session) index(c actor.Context) {
 	k.say(c, now)
 }
 
+// indexText describes the session as it is now. Modified is empty.
+func (s *Session) indexText(k *kept) indexText {
+	state, by := s.m.State(), s.whatWasSaid()
+	now := indexText{Node: k.cluster.Member.Self(), Runs: s.m.Phase() != core.PhaseIdle}
+	now.Path, now.ID, now.Cwd, now.Created = k.cluster.file(k.id), k.id, s.work.cwd, s.file.Header().Timestamp
+	now.Root, now.Dir, now.On = k.owned.Wants.Root, k.owned.Wants.Dir, k.owned.Wants.Node
+	now.Name, now.FirstMessage, now.MessageCount = s.m.Name(), by.first, int(state.MessageCount)
+	if s.known() && s.handle != k.id {
+		now.Handle = s.handle
+	}
+	return now
+}
+
 // say tells the index, and does not wait for it.
 func (k *kept) say(c actor.Context, text indexText) {
-	engine, id, log := k.cluster.Engine, cluster.SessionID(k.id), k.log
-	text.Seq, text.Sum = k.owned.Mark().Seq, k.owned.Mark().Sum
+	if k.owned.Fenced() { // the text is that of the next owner
+		return
+	}
+	at := k.owned.Mark()
+	text.Seq, text.Sum, text.Boot = at.Seq, at.Sum, at.Boot
+	if !k.cluster.lists.texts.enqueue(text) {
+		return
+	}
+	engine, texts, log := k.cluster.Engine, &k.cluster.lists.texts, k.log
 	kernel.Go(c.ActorSystem().Root, c.Self(), func() {
-		ctx, cancel := context.WithTimeout(context.Background(), engineTime)
-		defer cancel()
-		b, err := json.Marshal(text)
-		if err == nil {
-			err = engine.SetIndex(ctx, id, b)
-		}
-		if err != nil {
-			log.Debug().Err(err).Msg("the index of the cluster does not know the session as it is")
+		for next, more := texts.next(text.ID); more; next, more = texts.next(text.ID) {
+			ctx, cancel := context.WithTimeout(context.Background(), engineTime)
+			b, err := json.Marshal(next)
+			if err == nil {
+				err = engine.SetIndex(ctx, cluster.SessionID(next.ID), b)
+			}
+			cancel()
+			if err != nil {
+				log.Debug().Err(err).Msg("the index of the cluster does not know the session as it is")
+			}
 		}
 	})
 }
 
-// left tells the index that no node has the session open.
+// leftIndex records in the index that no node has the session open, and how it was left: changes of the last moment are
+// not in the text written last.
 func (s *Session) leftIndex(c actor.Context) {
-	if k, said := s.kept(), s.reported.index.said; k != nil && said.ID == k.id {
-		said.Node, said.Runs = "", false
-		s.reported.index.said = said
-		k.say(c, said)
+	k, was := s.kept(), &s.reported.index
+	if k == nil || k.owned == nil || was.said.ID != k.id && !was.due {
+		return
 	}
+	left, now := was.said, s.indexText(k)
+	left.Node, left.Runs, now.Node, now.Runs, now.Modified = "", false, "", false, left.Modified
+	switch {
+	case now.MessageCount == 0 && now.Name == "":
+		if left.ID != k.id { // it was never listed
+			return
+		}
+	case now != left:
+		now.Modified = protocol.FormatTime(time.Now().UnixMilli())
+		left = now
+	}
+	was.said = left
+	k.say(c, left)
 }
 
 // indexTime is how long who opens a session waits for the index, which is a hint.
@@ -139,51 +169,69 @@ func LogIndexed(ctx context.Context, index cluster.Index, id cluster.SessionID) 
 	return cluster.Mark{Seq: text.Seq, Sum: text.Sum}, nil
 }
 
-// listed are the sessions of the cluster that the index knows.
-func (cl *Cluster) listed(ctx context.Context) (list []indexText, err error) {
+// indexed returns the ids of all sessions that have a log, and the texts that the index has of them.
+func (cl *Cluster) indexed(ctx context.Context) (ids []cluster.SessionID, texts map[cluster.SessionID]indexText, err error) {
+	texts = map[cluster.SessionID]indexText{}
 	for page := ""; ; {
-		ids, next, err := cl.Engine.List(ctx, page, 1000)
+		some, next, err := cl.Engine.List(ctx, page, 1000)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		texts, err := cl.Engine.Indexed(ctx, ids)
+		lines, err := cl.Engine.Indexed(ctx, some)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		for _, id := range ids {
+		for _, id := range some {
 			var text indexText
-			if json.Unmarshal(texts[id], &text) == nil && text.ID == string(id) {
+			if json.Unmarshal(lines[id], &text) == nil && text.ID == string(id) {
 				text.Path = cl.file(text.ID) // as this node names it
-				list = append(list, text)
+				texts[id] = text
 			}
 		}
+		ids = append(ids, some...)
 		if page = next; next == "" {
-			return list, nil
+			return ids, texts, nil
 		}
 	}
 }
 
-// summaries is the cluster's list of sessions, those of a directory if it is not "".
-func (cl *Cluster) summaries(cwd string) ([]protocol.SessionSummary, error) {
-	all, err := cl.newestFirst()
+// listed describes the sessions of the cluster. Texts that the index lacks, or that a lost node could not bring up to
+// date, are read from the logs. unread says why some of those could not be read.
+func (cl *Cluster) listed(ctx context.Context) (list []indexText, unread, err error) {
+	ids, texts, err := cl.indexed(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	list := []protocol.SessionSummary{}
+	unread = cl.repair(ctx, ids, texts)
+	for _, id := range ids {
+		if text, is := texts[id]; is {
+			list = append(list, text)
+		}
+	}
+	return list, unread, nil
+}
+
+// summaries is the cluster's list of sessions, those of a directory if it is not "". unread is that of [Cluster.listed].
+func (cl *Cluster) summaries(cwd string) (list []protocol.SessionSummary, unread, err error) {
+	all, unread, err := cl.newestFirst()
+	if err != nil {
+		return nil, nil, err
+	}
+	list = []protocol.SessionSummary{}
 	for _, s := range all {
 		if cwd == "" || s.Cwd == cwd {
 			list = append(list, s.SessionSummary)
 		}
 	}
-	return list, nil
+	return list, unread, nil
 }
 
 // Newest is the file of the session of the cluster that was used last of those in a directory of this node; "" if there is none.
 func (cl *Cluster) Newest(cwd string) (path string, err error) {
-	all, err := cl.newestFirst()
+	all, unread, err := cl.newestFirst()
 	here := slices.IndexFunc(all, func(s indexText) bool { return cl.in(cwd, s) })
 	if err != nil || here < 0 {
-		return "", err
+		return "", cmp.Or(err, notListed(unread))
 	}
 	return all[here].Path, nil
 }
@@ -192,7 +240,7 @@ func (cl *Cluster) Newest(cwd string) (path string, err error) {
 // directory of this node. ok is false if there is none; elsewhere says where one works that is not of that directory, and is none
 // of a directory of another node, of which this one has no other.
 func (cl *Cluster) Resolve(cwd, id string) (path, elsewhere string, ok bool, err error) {
-	all, err := cl.newestFirst()
+	all, unread, err := cl.newestFirst()
 	if err != nil {
 		return "", "", false, err
 	}
@@ -209,18 +257,26 @@ func (cl *Cluster) Resolve(cwd, id string) (path, elsewhere string, ok bool, err
 			}
 		}
 	}
-	return "", "", false, nil
+	return "", "", false, notListed(unread)
 }
 
-func (cl *Cluster) newestFirst() ([]indexText, error) {
+// notListed says that a session is not found because of an error; nil without one.
+func notListed(why error) error {
+	if why == nil {
+		return nil
+	}
+	return protocol.CodeSessionUnavailable.Errorf("The sessions of the cluster cannot be listed at the moment: %s", why).NotRun(protocol.RetryAfter)
+}
+
+func (cl *Cluster) newestFirst() (all []indexText, unread, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
 	defer cancel()
-	all, err := cl.listed(ctx)
+	all, unread, err = cl.listed(ctx)
 	if err != nil {
-		return nil, protocol.CodeSessionUnavailable.Errorf("The sessions of the cluster cannot be listed at the moment: %s", err).NotRun(protocol.RetryAfter)
+		return nil, nil, notListed(err)
 	}
 	slices.SortStableFunc(all, func(a, b indexText) int { return strings.Compare(b.Modified, a.Modified) })
-	return all, nil
+	return all, unread, nil
 }
 
 // in says whether a session works in a directory of this node: the same of a root, or one of this node that is in none.
@@ -248,7 +304,7 @@ func (s *sessions) watchNodes(c actor.Context) {
 	root, self, cl := c.ActorSystem().Root, c.Self(), s.shared.Cluster
 	cl.Member.OnDeath(func(name string) {
 		root.Send(self, nodeDied{name})
-		if told := cl.died.Load(); told != nil {
+		if told := cl.life.died.Load(); told != nil {
 			(*told)(name)
 		}
 	})
@@ -263,12 +319,13 @@ func (s *sessions) nodeDied(c actor.Context, name string) {
 	kernel.Background(c, func() any {
 		ctx, cancel := context.WithTimeout(context.Background(), claimTime)
 		defer cancel()
-		all, err := cl.listed(ctx)
+		ids, all, err := cl.indexed(ctx) // without reading logs, for which runs would have to wait
 		if err != nil {
 			log.Warn().Err(err).Str("node", name).Msg("sessions of a lost node wait for their next command")
 		}
 		found := orphans{}
-		for _, of := range all {
+		for _, id := range ids {
+			of := all[id]
 			if of.Node != name || !of.Runs {
 				continue
 			}

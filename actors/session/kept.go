@@ -32,13 +32,19 @@ type Cluster struct {
 	Trees  Trees
 	Grace  time.Duration // how long the first tool waits in a directory that a lost node has, too; 0 for not at all
 
-	died   atomic.Pointer[func(node string)]
 	copies copies
-	until  atomic.Int64 // when this node has ended its sessions at the latest, in nanoseconds; 0 while it does not end
+	lists  lists
+	life   nodeLife
+}
+
+// nodeLife is how the nodes are, this one and the others. It is safe for concurrent use.
+type nodeLife struct {
+	died  atomic.Pointer[func(node string)] // is called for nodes that are lost
+	until atomic.Int64                      // when this node has ended its sessions at the latest, in nanoseconds; 0 while it does not end
 }
 
 // OnDeath has f told of nodes that are lost, beside sessions; it does not wait for anything.
-func (cl *Cluster) OnDeath(f func(node string)) { cl.died.Store(&f) }
+func (cl *Cluster) OnDeath(f func(node string)) { cl.life.died.Store(&f) }
 
 const copySuffix = ".jsonl"
 

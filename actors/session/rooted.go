@@ -191,21 +191,21 @@ func (cl *Cluster) EndBy(t time.Time) {
 	if cl == nil {
 		return
 	}
-	if was := cl.until.Load(); was == 0 || t.UnixNano() < was {
-		cl.until.Store(t.UnixNano())
+	if was := cl.life.until.Load(); was == 0 || t.UnixNano() < was {
+		cl.life.until.Store(t.UnixNano())
 	}
 }
 
 // timeToSave is how long a tree may take at the end of its session, and whether that is the end of the node, too.
 func (cl *Cluster) timeToSave() (within time.Duration, ends bool) {
-	if cl.until.Load() == 0 {
+	if cl.life.until.Load() == 0 {
 		return lastSaveTime, false
 	}
 	return min(max(cl.left(), leastSaveTime), lastSaveTime), true
 }
 
 // left is how long a node that comes to its end has still sessions.
-func (cl *Cluster) left() time.Duration { return time.Until(time.Unix(0, cl.until.Load())) }
+func (cl *Cluster) left() time.Duration { return time.Until(time.Unix(0, cl.life.until.Load())) }
 
 // unsaved has this node say that it cannot save the files of a session, or that it has saved them.
 func (cl *Cluster) unsaved(id cluster.SessionID, is bool) {

@@ -364,6 +364,9 @@ func (s *Session) activate(c actor.Context, seq uint64) error {
 		return err
 	}
 	delete(s.loaded, seq)
+	if p.log != nil {
+		s.leftIndex(c)
+	}
 	s.context, s.reported.said = nil, gist{}
 	if p.leaf != nil {
 		if err := s.file.SetLeaf(*p.leaf); err != nil {
@@ -374,7 +377,6 @@ func (s *Session) activate(c actor.Context, seq uint64) error {
 		s.reload(c, seq, p.leaf != nil)
 		return nil
 	}
-	s.leftIndex(c)
 	s.inputs.step.arrival = s.m.Arrival()
 	left, log, leftPath := s.file.Log, s.log, s.file.path
 	s.output.closeLater(func() { closeFile(left, log) })
