@@ -85,7 +85,8 @@ type (
 	// Registered says what they have registered, and why no tool may be called, or no
 	// command of the user run, for now; "" for nothing.
 	Registered struct {
-		Nth int // the actor that says it: others may have taken its place
+		Nth   int    // the actor that says it: others may have taken its place
+		Start uint64 // N of the [extension.Start] that they wait for; 0 if they have been started
 		extension.Registrations
 		Refuse, RefuseBash string
 	}
@@ -198,6 +199,12 @@ func (v *VM) Receive(c actor.Context) {
 	case extension.Update:
 		v.shown = m.Snapshot
 		v.say(m)
+	case extension.Start:
+		if m.N>>32 == uint64(v.life.n) {
+			v.shown = m.Snapshot
+			m.N &= math.MaxUint32
+			v.say(m)
+		}
 	case extension.Appended, extension.AbortRun:
 		v.say(m.(extension.Word))
 	case beside:
@@ -274,7 +281,7 @@ func (v *VM) rebind(c actor.Context, spec extension.Spec) {
 	v.life.session++
 	if v.vm == nil {
 		refuse, refuseBash := v.absent("until they are reloaded", "they have ended")
-		v.registered(c, extension.Registrations{Tools: v.regs.Tools, Flags: v.regs.Flags}, refuse, refuseBash)
+		v.registered(c, Registered{Registrations: extension.Registrations{Tools: v.regs.Tools, Flags: v.regs.Flags}, Refuse: refuse, RefuseBash: refuseBash})
 		return
 	}
 	v.life.ready, v.life.rebound = false, true
@@ -350,7 +357,7 @@ func (v *VM) hear(c actor.Context, what extension.Said) {
 		v.ready(c, m)
 	case extension.Changed:
 		v.regs = m.Registrations
-		v.registered(c, v.regs, v.refuse.tools, v.refuse.bash)
+		v.registered(c, Registered{Registrations: v.regs, Refuse: v.refuse.tools, RefuseBash: v.refuse.bash})
 	case extension.Told:
 		if !v.life.closing && m.N < aside {
 			c.Send(c.Parent(), Told{v.nth(), m.N})
@@ -411,7 +418,7 @@ func (v *VM) ready(c actor.Context, m extension.Ready) {
 		v.regs.Listens = []string{} // they have said that it is nothing
 	}
 	v.life.ready = true
-	v.registered(c, v.regs, refuse, refuseBash)
+	v.registered(c, Registered{Start: v.opOf(m.N), Registrations: v.regs, Refuse: refuse, RefuseBash: refuseBash})
 	held := v.life.held
 	v.life.held = nil
 	for _, call := range held {
@@ -420,10 +427,10 @@ func (v *VM) ready(c actor.Context, m extension.Ready) {
 }
 
 // registered tells the session what there is.
-func (v *VM) registered(c actor.Context, r extension.Registrations, refuse, refuseBash string) {
+func (v *VM) registered(c actor.Context, r Registered) {
 	v.tools.set(r.Tools)
-	if !v.life.closing {
-		c.Send(c.Parent(), Registered{v.nth(), r, refuse, refuseBash})
+	if r.Nth = v.nth(); !v.life.closing {
+		c.Send(c.Parent(), r)
 	}
 }
 
@@ -537,5 +544,5 @@ func (v *VM) gone(c actor.Context, m extension.Gone) {
 	refuse, refuseBash := v.absent(again, m.Why)
 	r := v.regs
 	r.Listens = nil
-	c.Send(c.Parent(), Registered{v.nth(), r, refuse, refuseBash})
+	c.Send(c.Parent(), Registered{Nth: v.nth(), Registrations: r, Refuse: refuse, RefuseBash: refuseBash})
 }

@@ -79,6 +79,7 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 	s.ext.events.Begin(s.m.Level(), s.file.Leaf())
 	s.addProviders(m.Providers)
 	s.step(c, core.Reconfigured{Settings: *set})
+	s.tellStart(m)
 	if s.ext.load.done || s.ext.load.asked {
 		return
 	}
@@ -96,6 +97,18 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 		return
 	}
 	s.goOnLoading(c)
+}
+
+// tellStart has session_start told, to extensions that see what they have registered. An event after
+// it that nobody listens to shows when its handlers are done: work and commands wait for them.
+func (s *Session) tellStart(m extension.Registered) {
+	if m.Start == 0 {
+		return
+	}
+	s.ext.send(words.Start{N: m.Start, Snapshot: s.snapshot(true)})
+	if s.ext.listens["session_start"] {
+		s.tellEvent(json.RawMessage(`{"type":"session_start_over"}`))
+	}
 }
 
 // goOnLoading does what comes when it is known what extensions there are.
@@ -138,9 +151,6 @@ func (s *Session) onDiscovered(c actor.Context, m discovered) {
 // extensionsLoaded goes on with what has waited for them.
 func (s *Session) extensionsLoaded(c actor.Context) {
 	s.ext.load.done = true
-	if s.ext.listens["session_start"] { // what begins waits for its handlers, too: they were told of it by themselves
-		s.tellEvent(json.RawMessage(`{"type":"session_start_over"}`))
-	}
 	s.answerReload()
 	s.beginWork(c)
 	for _, a := range s.ext.asks.later {

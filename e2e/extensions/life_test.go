@@ -128,3 +128,38 @@ func TestExtensionStartsAgent(t *testing.T) {
 	}
 	require.Zero(t, d.Close())
 }
+
+// TestSessionStartSeesWhatIsRegistered checks that extensions see their own tools and commands in
+// session_start, so that a choice among the active tools keeps those of extensions.
+func TestSessionStartSeesWhatIsRegistered(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	tool := func(name, more string) string {
+		return `pi.registerTool({ name: "` + name + `", label: "x", description: "x", parameters: { type: "object", properties: {} }, ` + more + ` execute: async () => ({ content: [] }) });`
+	}
+	d := p.Start("-e", p.WriteExtension("filter", `export default (pi) => {
+		`+tool("tool_a", "")+tool("tool_b", "")+tool("tool_c", "defaultActive: false,")+`
+		pi.registerCommand("greet", { handler: async () => {} });
+		pi.on("session_start", (event, ctx) => {
+			const seen = [event.reason, pi.getActiveTools().join(), pi.getAllTools().some((t) => t.name === "tool_c"), pi.getCommands().some((c) => c.name === "greet")];
+			pi.setActiveTools(pi.getActiveTools().filter((n) => n !== "tool_b"));
+			ctx.ui.notify(seen.join(" "));
+		});
+	}`))
+	shown := func() string { return d.UIRequest("notify").Get("message").Str }
+	d.OK(`{"type":"get_commands"}`)
+	require.Equal(t, "startup read,bash,edit,write,tool_a,tool_b true true", shown())
+	require.Equal(t, `["read","bash","edit","write","tool_a"]`, d.OK(`{"type":"get_tools"}`).Get("activeToolNames").Raw)
+	d.OK(`{"type":"reload_resources"}`)
+	require.Regexp(t, `^reload read,bash,edit,write,tool_a(,tool_b)? true true$`, shown())
+	require.Equal(t, `["read","bash","edit","write","tool_a"]`, d.OK(`{"type":"get_tools"}`).Get("activeToolNames").Raw)
+	require.Zero(t, d.Close())
+
+	d = p.Start("-e", p.WriteExtension("filter", `export default (pi) => {
+		`+tool("tool_a", "")+tool("tool_b", "")+`
+		pi.on("session_start", (event, ctx) => ctx.ui.notify(pi.getActiveTools().join()));
+	}`), "--tools", "read,tool_b")
+	d.OK(`{"type":"get_tools"}`)
+	require.Equal(t, "read,tool_b", shown(), "a list of tools holds for extensions, too")
+	require.Zero(t, d.Close())
+}

@@ -107,6 +107,8 @@ var mutants = []mutant{
 	{"a command runs in a root without files", "actors/core/bash.go", "case m.set.NoFiles:", "case false:", []string{"./actors/scenario/failover", "-run", "TestRootWithoutFiles"}},
 	{"what waits for extensions runs though it was cancelled", "actors/session/fence.go", "return by == core.CancelBash{Job: work.Job}", "return false", []string{"./actors/session", "-run", "TestUnfence"}},
 	{"a group overtakes what waits for extensions", "actors/session/session.go", " || s.busy() || s.belongs(r) != nil {", " || s.belongs(r) != nil {", shells},
+	{"session_start does not show what extensions have registered", "actors/session/extloading.go", "words.Start{N: m.Start, Snapshot: s.snapshot(true)}", "words.Start{N: m.Start}", []string{"./e2e/extensions", "-run", "TestSessionStartSees"}},
+	{"calls of extensions come before session_start", "tools/extension/calls.go", "v.started && !leaves {", "v.ready && !leaves {", []string{"./tools/extension", "-run", "TestCallsWaitForSessionStart"}},
 	{"who asks again where nobody is there is answered at once", "actors/session/extdialogs.go", "a.unseen > maxDialogs", "a.unseen > 1<<40", []string{"./actors/scenario/extensions", "-run", "TestDialogsAgainAndAgain"}},
 	{"askers of events that are over are kept", "tools/extension/prelude/core.js", "const over = () => { drop(ofRun, by); ", "const over = () => { ", []string{"./tools/extension", "-run", "TestNothingIsKeptOfEvents"}},
 	{"who leaves in a hurry waits for a drain", "actors/session/guard.go", " || !d.life.end.abort)):", ")):", shells},

@@ -64,6 +64,12 @@ type Word interface{ word() }
 
 // What is said to a VM.
 type (
+	// Start tells session_start to what has said Ready{N}. Snapshot shows what the extensions have
+	// registered as the session has taken it over. All other calls wait for it.
+	Start struct {
+		N        uint64
+		Snapshot json.RawMessage
+	}
 	// Tell shows an event that nobody may change. The VM says Told{N} when its
 	// handlers are through.
 	Tell struct {
@@ -121,6 +127,7 @@ type (
 	Close struct{ Reason string }
 )
 
+func (Start) word()      {}
 func (Tell) word()       {}
 func (Call) word()       {}
 func (CancelCall) word() {}
@@ -152,8 +159,9 @@ type Said interface{ said() }
 
 // What a VM says.
 type (
-	// Ready is the end of loading.
+	// Ready is the end of loading. N grows each time: extensions are loaded again for another session.
 	Ready struct {
+		N             uint64        `json:"n"`
 		Registrations Registrations `json:"registrations"`
 		Errors        []LoadError   `json:"errors,omitempty"`
 	}

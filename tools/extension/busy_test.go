@@ -39,8 +39,9 @@ const busySource = `
 
 // second opens another VM in the host of a world.
 func (w *world) second(path string) *world {
-	other := &world{t: w.t, host: w.host, dir: w.dir, more: make(chan struct{}, 1)}
+	other := &world{t: w.t, host: w.host, dir: w.dir, more: make(chan struct{}, 1), opened: make(chan struct{})}
 	other.vm = told{w.host.Open(words.Spec{Cwd: w.dir, Reason: "startup", Entries: []words.Entry{{Path: path}}}, other.sink)}
+	close(other.opened)
 	other.ready = wait[words.Ready](other)
 	return other
 }

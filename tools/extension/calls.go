@@ -197,12 +197,12 @@ func typeOf(event json.RawMessage) string {
 	return e.Type
 }
 
-// enter has a call made. Until everything is loaded, and while another session is about to
-// begin, it waits: a gate that is not there yet would let everything pass.
+// enter has a call made. Until everything is loaded and session_start is told, and while
+// another session is about to begin, it waits: a gate that is not there yet would let everything pass.
 func (v *vm) enter(k callKey, event string, f func()) {
 	v.do(func() {
 		v.open(k, event)
-		if _, leaves := v.calls[callKey{"call", leaving}]; v.ready && !leaves {
+		if _, leaves := v.calls[callKey{"call", leaving}]; v.started && !leaves {
 			f()
 			return
 		}
@@ -234,6 +234,8 @@ func (v *vm) do(f func()) {
 // Say implements [VM].
 func (v *vm) Say(w words.Word) {
 	switch w := w.(type) {
+	case words.Start:
+		v.do(func() { v.sessionStart(w) })
 	case words.Tell:
 		v.enter(callKey{"tell", w.N}, typeOf(w.Event), func() { v.dispatch("tell", float64(w.N), string(w.Event)) })
 	case words.Call:
@@ -268,10 +270,7 @@ func (v *vm) Say(w words.Word) {
 			}
 		})
 	case words.Update:
-		v.do(func() {
-			v.spec.Snapshot = merged(v.spec.Snapshot, w.Snapshot)
-			v.dispatch("snap", string(w.Snapshot))
-		})
+		v.do(func() { v.update(w.Snapshot) })
 	case words.Appended:
 		v.do(func() { v.dispatch("entry", string(w.Entry)) })
 	case words.AbortRun:

@@ -146,11 +146,12 @@ type world struct {
 	vm   told
 	dir  string
 
-	mu   sync.Mutex
-	said []words.Said
-	more chan struct{}
-	at   int // what was waited for so far
-	last uint64
+	mu     sync.Mutex
+	said   []words.Said
+	more   chan struct{}
+	opened chan struct{} // closed when vm is set
+	at     int           // what was waited for so far
+	last   uint64
 
 	ready words.Ready
 }
@@ -186,7 +187,7 @@ func load(t *testing.T, names ...string) *world {
 
 func loadSpec(t *testing.T, spec words.Spec, o Options, names ...string) *world {
 	h := newHost(t, o)
-	w := &world{t: t, host: h, dir: t.TempDir(), more: make(chan struct{}, 1)}
+	w := &world{t: t, host: h, dir: t.TempDir(), more: make(chan struct{}, 1), opened: make(chan struct{})}
 	t.Cleanup(func() { require.NoError(t, h.Close()) })
 	for _, n := range names {
 		path, err := filepath.Abs(filepath.Join("testdata", n))
@@ -203,11 +204,49 @@ func loadSpec(t *testing.T, spec words.Spec, o Options, names ...string) *world 
 		spec.Reason = "startup"
 	}
 	w.vm = told{h.Open(spec, w.sink)}
+	close(w.opened)
 	w.ready = wait[words.Ready](w)
 	return w
 }
 
+// TestCallsWaitForSessionStart checks that no handler runs before session_start was told, and that a
+// Start of an earlier loading has no effect.
+func TestCallsWaitForSessionStart(t *testing.T) {
+	h := newHost(t, testOptions())
+	defer func() { require.NoError(t, h.Close()) }()
+	path := filepath.Join(t.TempDir(), "order.ts")
+	require.NoError(t, os.WriteFile(path, []byte(`export default (pi) => {
+		pi.on("session_start", (e, ctx) => ctx.ui.notify("start " + pi.getActiveTools()));
+		pi.on("input", (e, ctx) => ctx.ui.notify("input"));
+	}`), 0o600))
+	said := make(chan words.Said, 100)
+	vm := told{h.Open(words.Spec{Cwd: t.TempDir(), Reason: "startup", Entries: []words.Entry{{Path: path}}}, func(s words.Said) { said <- s })}
+	var order []string
+	for s := range said {
+		switch s := s.(type) {
+		case words.Ready:
+			vm.Call(2, json.RawMessage(`{"type":"input","text":"x","source":"rpc"}`))
+			vm.Say(words.Start{N: s.N + 1, Snapshot: json.RawMessage(`{"activeTools":["later"]}`)})
+			vm.Say(words.Start{N: s.N, Snapshot: json.RawMessage(`{"activeTools":["own"]}`)})
+		case words.Act:
+			var notice struct{ Message string }
+			require.NoError(t, json.Unmarshal(s.Args, &notice))
+			order = append(order, notice.Message)
+		case words.Done:
+			require.Equal(t, []string{"start own", "input"}, order)
+			return
+		default:
+		}
+	}
+}
+
 func (w *world) sink(s words.Said) {
+	if r, is := s.(words.Ready); is {
+		go func() {
+			<-w.opened
+			w.vm.Say(words.Start{N: r.N})
+		}()
+	}
 	w.mu.Lock()
 	w.said = append(w.said, s)
 	w.mu.Unlock()

@@ -21,7 +21,7 @@ type kind uint8
 // sayWords are what the daemon says. The kind of its frame is its place among them, behind sayFirst:
 // the two halves of one program are never of different versions.
 var sayWords = []words.Word{
-	words.Tell{}, words.Call{}, words.CancelCall{}, words.Prepare{}, words.RunTool{}, words.CancelTool{}, words.RunCommand{}, words.Invoke{}, words.Answer{}, words.Part{}, words.Update{}, words.Appended{}, words.AbortRun{}, words.Rebind{}, words.Close{},
+	words.Tell{}, words.Call{}, words.CancelCall{}, words.Prepare{}, words.RunTool{}, words.CancelTool{}, words.RunCommand{}, words.Invoke{}, words.Answer{}, words.Part{}, words.Update{}, words.Appended{}, words.AbortRun{}, words.Rebind{}, words.Close{}, words.Start{},
 }
 
 const (

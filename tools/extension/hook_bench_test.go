@@ -32,6 +32,7 @@ func BenchmarkHook(b *testing.B) {
 		}
 	})
 	<-done
+	vm.Say(words.Start{N: 1})
 	event := json.RawMessage(`{"type":"input","text":"past","source":"rpc"}`)
 	b.ReportAllocs()
 	for id := uint64(2); b.Loop(); id += 2 {

@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 	"troupe/protocol"
@@ -12,7 +13,7 @@ func (v *vm) rebind(spec words.Spec) {
 	v.spec = spec
 	switch {
 	case !v.ready: // what is being loaded is for this session already
-	case v.ended:
+	case v.ended, !v.started: // there is nothing to end
 		v.left()
 	default:
 		v.shutdown(leaving, spec.Reason, spec.SessionFile)
@@ -32,13 +33,13 @@ func (v *vm) shutdown(id uint64, reason, target string) {
 // left goes on when the handlers of the session that is left are through.
 func (v *vm) left() {
 	r := v.realm
-	v.ready, v.ended, r.loading, r.again = false, false, 0, true
+	v.ready, v.started, v.ended, r.loading, r.again = false, false, false, 0, true
 	v.dispatch("rebind", v.spec.Cwd)
 	v.loadNext()
 }
 
 func (v *vm) shut(reason string) {
-	if !v.ready || v.ended {
+	if !v.started || v.ended {
 		v.end("")
 		return
 	}
@@ -111,11 +112,24 @@ func (v *vm) loaded(index int, message, stack string) {
 // bound is the end of loading.
 func (v *vm) bound() {
 	v.dispatch("bound", v.snapshot())
-	v.sessionStart()
-	v.release()
 }
 
-func (v *vm) sessionStart() {
+// update shows extensions what has changed of what they may read at any time.
+func (v *vm) update(snapshot json.RawMessage) {
+	v.spec.Snapshot = merged(v.spec.Snapshot, snapshot)
+	v.dispatch("snap", string(snapshot))
+}
+
+// sessionStart tells session_start, and makes the calls that have waited for it. A word that is about an
+// earlier loading has no effect.
+func (v *vm) sessionStart(w words.Start) {
+	if !v.ready || v.started || w.N != v.loadings {
+		return
+	}
+	v.started = true
+	if len(w.Snapshot) > 0 {
+		v.update(w.Snapshot)
+	}
 	event := protocol.JSON(struct {
 		Type     string `json:"type"`
 		Reason   string `json:"reason"`
@@ -123,4 +137,5 @@ func (v *vm) sessionStart() {
 	}{"session_start", v.spec.Reason, v.spec.Previous})
 	v.open(callKey{"tell", 0}, "session_start")
 	v.dispatch("tell", float64(0), string(event))
+	v.release()
 }

@@ -252,8 +252,9 @@ func (v *vm) answered(word string, a args) {
 		v.loaded(int(id), a.text(1), a.text(2))
 	case "ready":
 		v.ready = true
+		v.loadings++
 		v.realm.engine.loaded()
-		v.sink(words.Ready{Registrations: registrationsOf(a.text(0)), Errors: v.realm.errors})
+		v.sink(words.Ready{N: v.loadings, Registrations: registrationsOf(a.text(0)), Errors: v.realm.errors})
 		v.realm.errors = nil
 	case "regs":
 		v.sink(words.Changed{Registrations: registrationsOf(a.text(0))})

@@ -37,6 +37,7 @@ func inEngine(t *testing.T, suite string) [][2]string {
 	for s := range said {
 		if ready, ok := s.(words.Ready); ok {
 			require.Empty(t, ready.Errors)
+			vm.Say(words.Start{N: ready.N})
 			break
 		}
 	}

@@ -30,17 +30,19 @@ type vm struct {
 	box  box
 	gone chan struct{}
 
-	realm  *realm
-	calls  map[callKey]*call
-	procs  *tools.Procs
-	ready  bool
-	held   []heldCall // until it is ready: who has not loaded yet has no handlers
-	quiet  bool
-	over   bool
-	ended  bool              // session_shutdown was told as a call, before its session was left
-	lastOp int               // of all realms
-	trials []time.Time       // when it was recycled
-	broken map[string]string // extensions that are not loaded again, and why
+	realm    *realm
+	calls    map[callKey]*call
+	procs    *tools.Procs
+	ready    bool       // everything is loaded
+	started  bool       // session_start was told, after that
+	loadings uint64     // number of times that everything was loaded
+	held     []heldCall // calls until it is started: extensions that are not loaded have no handlers
+	quiet    bool
+	over     bool
+	ended    bool              // session_shutdown was told as a call, before its session was left
+	lastOp   int               // of all realms
+	trials   []time.Time       // when it was recycled
+	broken   map[string]string // extensions that are not loaded again, and why
 }
 
 // realm is one life of the engine. A VM that is recycled gets another.
@@ -183,7 +185,7 @@ func (r *realm) close() {
 func (v *vm) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &realm{ctx: ctx, cancel: cancel, ops: map[int]*op{}, timers: map[int]*alarm{}, maps: map[string][]byte{}, places: map[string]*bundle.Places{}, ended: true}
-	v.realm, v.ready, v.ended = r, false, false
+	v.realm, v.ready, v.started, v.ended = r, false, false, false
 	r.codes = v.find()
 	var err error
 	if r.engine, err = v.engine(r.codes); err == nil {
@@ -264,7 +266,7 @@ func (v *vm) settle() {
 }
 
 func (v *vm) sayQuiet() {
-	quiet := len(v.realm.ops) == 0 && len(v.calls) == 0 && v.ready
+	quiet := len(v.realm.ops) == 0 && len(v.calls) == 0 && v.started
 	for _, t := range v.realm.timers {
 		quiet = quiet && t.idle
 	}
