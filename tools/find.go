@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"troupe/protocol"
@@ -35,13 +37,13 @@ func (t find) Run(ctx context.Context, call Call) (result protocol.ToolResult, e
 	if err != nil {
 		return result, err
 	}
-	pattern, err := search.ParseGlob(args.Pattern, root)
+	pattern, err := search.ParseFinder(args.Pattern, root)
 	if err != nil {
 		return result, err
 	}
 	var list listing
 	limit, more := orLimit(args.Limit, 1000), false
-	err = search.Walk(ctx, root, call.Env.Cwd, func(path string, entry fs.DirEntry) error {
+	err = call.Env.search(root, search.Fd).Walk(ctx, func(path string, entry fs.DirEntry) error {
 		if !pattern.Match(path, entry.IsDir()) {
 			return nil
 		}
@@ -60,6 +62,17 @@ func (t find) Run(ctx context.Context, call Call) (result protocol.ToolResult, e
 		return result, errAborted
 	}
 	return findResult(&list, limit, more), nil
+}
+
+// search says where to look for files, with the ignore files of the user.
+func (e *Env) search(root string, program search.Program) search.Search {
+	s := search.Search{Root: root, Program: program, Cwd: e.Cwd, Home: e.Home}
+	for _, variable := range e.Environ {
+		if value, ok := strings.CutPrefix(variable, "XDG_CONFIG_HOME="); ok && filepath.IsAbs(value) {
+			s.ConfigHome = value
+		}
+	}
+	return s
 }
 
 func findResult(list *listing, limit int, more bool) protocol.ToolResult {

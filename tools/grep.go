@@ -9,20 +9,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
 
 	"troupe/protocol"
 	"troupe/tools/search"
+	"troupe/tools/search/regex"
 )
 
 //go:embed grep.md
 var grepText string
 
 type grepArgs struct {
-	Pattern    string `json:"pattern" description:"Regular expression (RE2), or plain text with literal"`
+	Pattern    string `json:"pattern" description:"Regular expression as in ripgrep, or plain text with literal"`
 	Path       string `json:"path,omitempty" description:"File or directory to search (default: the working directory)"`
 	Glob       string `json:"glob,omitempty" description:"Only files that match this glob, e.g. *.ts or src/**/*.go; with ! in front all others"`
 	IgnoreCase bool   `json:"ignoreCase,omitempty" description:"Ignore upper and lower case"`
@@ -54,7 +54,7 @@ func (t grep) Run(ctx context.Context, call Call) (result protocol.ToolResult, e
 		return result, fileError("stat", root, err)
 	}
 	if info.IsDir() {
-		err = s.searchTree(ctx, root, call.Env.Cwd, args.Glob)
+		err = s.searchTree(ctx, call.Env.search(root, search.Ripgrep), args.Glob)
 	} else {
 		err = s.searchOne(ctx, root)
 	}
@@ -92,21 +92,16 @@ func newGrepRun(args grepArgs) (*grepRun, error) {
 	return &grepRun{pattern: p, context: min(max(args.Context, 0), maxContext), limit: orLimit(args.Limit, 100)}, nil
 }
 
-func (s *grepRun) searchTree(ctx context.Context, root, cwd, filter string) error {
-	var files *search.Glob
-	if filter != "" {
-		g, err := search.ParseGlob(filter, root)
-		if err != nil {
-			return err
-		}
-		files = &g
+func (s *grepRun) searchTree(ctx context.Context, where search.Search, filter string) (err error) {
+	if where.Filter, err = search.ParseFilter(filter, where.Root); err != nil {
+		return err
 	}
-	return search.Walk(ctx, root, cwd, func(path string, entry fs.DirEntry) error {
-		if !entry.Type().IsRegular() || (files != nil && !files.Admits(path)) {
+	return where.Walk(ctx, func(path string, entry fs.DirEntry) error {
+		if !entry.Type().IsRegular() {
 			return nil
 		}
 		// A file that cannot be read is one without matches.
-		err := s.searchFile(ctx, filepath.Join(root, path), path)
+		err := s.searchFile(ctx, filepath.Join(where.Root, path), path, false)
 		if errors.Is(err, errEnough) {
 			return fs.SkipAll
 		}
@@ -114,13 +109,11 @@ func (s *grepRun) searchTree(ctx context.Context, root, cwd, filter string) erro
 	})
 }
 
+// searchOne searches a file that was asked for, even if it is binary.
 func (s *grepRun) searchOne(ctx context.Context, path string) error {
-	err := s.searchFile(ctx, path, filepath.Base(path))
+	err := s.searchFile(ctx, path, filepath.Base(path), true)
 	if errors.Is(err, errEnough) {
 		return nil
-	}
-	if errors.Is(err, errBinary) {
-		return fmt.Errorf("%s is a binary file", path)
 	}
 	return err
 }
@@ -177,40 +170,24 @@ func (s *grepRun) result() protocol.ToolResult {
 
 // linePattern is a compiled pattern for single lines.
 type linePattern struct {
-	re   *regexp.Regexp // nil if must is all there is to it
-	must []byte         // occurs in every match; may be empty
-	fold bool           // must is in lower case, and its case does not matter
+	re   *regex.Regexp // nil if must is all there is to it
+	must []byte        // occurs in every match; may be empty
+	fold bool          // must is in lower case, and its case does not matter
 }
 
 func newLinePattern(pattern string, literal, ignoreCase bool) (*linePattern, error) {
-	if strings.ContainsAny(pattern, "\n") {
-		return nil, errors.New("invalid pattern: matches do not span lines, so it cannot contain a line break")
-	}
 	if len(pattern) > protocol.MaxPattern {
 		return nil, fmt.Errorf("invalid pattern: it is longer than %s", protocol.FormatSize(protocol.MaxPattern))
 	}
-	if literal {
-		pattern = regexp.QuoteMeta(pattern)
-	}
-	if ignoreCase {
-		pattern = "(?i:" + pattern + ")"
-	}
-	re, err := regexp.Compile(pattern)
+	re, err := regex.Compile(pattern, regex.Options{Literal: literal, IgnoreCase: ignoreCase})
 	if err != nil {
-		if syntaxErr, is := errors.AsType[*syntax.Error](err); is {
-			return nil, fmt.Errorf("invalid regular expression (RE2 syntax): %s: %s", syntaxErr.Code, syntaxErr.Expr)
-		}
-		return nil, fmt.Errorf("invalid regular expression: %w", err)
+		return nil, err
 	}
-	if text, complete := re.LiteralPrefix(); complete {
+	if text, complete := re.Text(); complete {
 		return &linePattern{must: []byte(text)}, nil
 	}
-	p := &linePattern{re: re}
-	if parsed, err := syntax.Parse(pattern, syntax.Perl); err == nil {
-		must := requiredText(parsed)
-		p.must, p.fold = []byte(must.text), must.fold
-	}
-	return p, nil
+	must := requiredText(re.Tree())
+	return &linePattern{re: re, must: []byte(must.text), fold: must.fold}, nil
 }
 
 func (p *linePattern) match(line []byte) bool {
@@ -229,7 +206,7 @@ func (p *linePattern) excerpt(line []byte) string {
 	}
 	at := bytes.Index(line, p.must)
 	if p.re != nil {
-		at = p.re.FindIndex(line)[0]
+		at = p.re.Index(line)
 	}
 	if at+before < maxGrepLine {
 		return displayed(line)

@@ -27,7 +27,7 @@ func TestGrep(t *testing.T) {
 		".gitignore":    "ignored\n",
 		"ignored":       "Two ignored\n",
 		"binary":        "Two\x00\n",
-		"late":          strings.Repeat("x\n", 5000) + "Two\n\x00Two\nTwo\n",
+		"late":          strings.Repeat("x\n", 10) + "Two\n" + strings.Repeat("x\n", 40000) + "\x00Two\nTwo\n",
 		"-dash":         "--flag\n",
 		"latin":         "caf\xe9 Three\n",
 		".git/config":   "Two",
@@ -41,8 +41,8 @@ func TestGrep(t *testing.T) {
 		args object
 		want string
 	}{
-		"plain":             {object{"pattern": "Two"}, "a.txt:2: Two\nb/.hidden:1: Two hidden\nb/c.go:3: func Two() {}\nb/d/other.txt:1: Twofold\nb/d/other.txt:2: Two Two\nlate:5001: Two"},
-		"regular":           {object{"pattern": `^T\w+$`}, "a.txt:2: Two\nb/d/other.txt:1: Twofold\nlate:5001: Two\nlate:5003: Two"},
+		"plain":             {object{"pattern": "Two"}, "a.txt:2: Two\nb/.hidden:1: Two hidden\nb/c.go:3: func Two() {}\nb/d/other.txt:1: Twofold\nb/d/other.txt:2: Two Two\nlate:11: Two"},
+		"regular":           {object{"pattern": `^T\w+$`}, "a.txt:2: Two\nb/d/other.txt:1: Twofold\nlate:11: Two"},
 		"end of a CRLF":     {object{"pattern": `\{\}$`}, "b/c.go:3: func Two() {}"},
 		"without case":      {object{"pattern": "tWO h|TWO\\)", "ignoreCase": true}, "b/.hidden:1: Two hidden\nb/d/deep.go:1: // a+b (two)"},
 		"literal":           {object{"pattern": "a+b (", "literal": true}, "b/d/deep.go:1: // a+b (two)"},
@@ -58,11 +58,12 @@ func TestGrep(t *testing.T) {
 		"ignored by name":   {object{"pattern": "Two", "path": "ignored"}, "ignored:1: Two ignored"},
 		"not UTF-8":         {object{"pattern": "Three"}, "latin:1: caf\uFFFD Three"},
 		"limit":             {object{"pattern": "Two", "limit": 2}, "a.txt:2: Two\nb/.hidden:1: Two hidden\n\n[2 matches limit reached. Use limit=4 for more, or a narrower pattern]"},
-		"limit just enough": {object{"pattern": "Two", "limit": 6}, "a.txt:2: Two\nb/.hidden:1: Two hidden\nb/c.go:3: func Two() {}\nb/d/other.txt:1: Twofold\nb/d/other.txt:2: Two Two\nlate:5001: Two"},
+		"limit just enough": {object{"pattern": "Two", "limit": 6}, "a.txt:2: Two\nb/.hidden:1: Two hidden\nb/c.go:3: func Two() {}\nb/d/other.txt:1: Twofold\nb/d/other.txt:2: Two Two\nlate:11: Two"},
 		"context":           {object{"pattern": "three|five|ten", "context": 1, "path": "a.txt"}, "a.txt-2- Two\na.txt:3: three\na.txt-4- four\na.txt:5: five\na.txt-6- six\n--\na.txt-9- nine\na.txt:10: ten"},
 		"context of files":  {object{"pattern": "Twof|func", "context": 2}, "b/c.go-1- package c\nb/c.go-2- \nb/c.go:3: func Two() {}\n--\nb/d/other.txt:1: Twofold\nb/d/other.txt-2- Two Two"},
 		"context at limit":  {object{"pattern": "one|six", "context": 1, "limit": 1}, "a.txt:1: one\na.txt-2- Two\n\n[1 matches limit reached. Use limit=2 for more, or a narrower pattern]"},
 		"huge context":      {object{"pattern": "three", "context": 99999, "path": "a.txt"}, "a.txt-1- one\na.txt-2- Two\na.txt:3: three\na.txt-4- four\na.txt-5- five\na.txt-6- six\na.txt-7- seven\na.txt-8- eight\na.txt-9- nine\na.txt-10- ten"},
+		"binary by name":    {object{"pattern": "Two", "path": "binary"}, "binary:1: Two\x00"},
 		"empty pattern":     {object{"pattern": "", "path": "-dash"}, "-dash:1: --flag"},
 	} {
 		text, _, err := run(t, env, "grep", c.args)
@@ -73,14 +74,14 @@ func TestGrep(t *testing.T) {
 		args object
 		want string
 	}{
-		"bad":          {object{"pattern": "a("}, "invalid regular expression (RE2 syntax): missing closing ): a("},
-		"lookahead":    {object{"pattern": "a(?=b)"}, "invalid regular expression (RE2 syntax): "},
-		"long pattern": {object{"pattern": strings.Repeat("a", 64<<10+1), "literal": true}, "invalid pattern: it is longer than 64.0KB"},
-		"line break":   {object{"pattern": "a\nb", "literal": true}, "invalid pattern: matches do not span lines"},
-		"missing":      {object{"pattern": "a", "path": "missing"}, "ENOENT: no such file or directory, stat '" + env.Cwd + "/missing'"},
-		"binary":       {object{"pattern": "a", "path": "binary"}, "binary is a binary file"},
-		"device":       {object{"pattern": "a", "path": "/dev/zero"}, "not a regular file"},
-		"bad glob":     {object{"pattern": "a", "glob": "["}, "invalid glob pattern"},
+		"bad":           {object{"pattern": "a("}, "regex parse error:\n    a(\n     ^\nerror: unclosed group"},
+		"lookahead":     {object{"pattern": "a(?=b)"}, "    a(?=b)\n     ^^^\nerror: look-around, including look-ahead and look-behind, is not supported"},
+		"long pattern":  {object{"pattern": strings.Repeat("a", 64<<10+1), "literal": true}, "invalid pattern: it is longer than 64.0KB"},
+		"line break":    {object{"pattern": "a\nb", "literal": true}, `the literal "\n" is not allowed in a regex: matches do not span lines`},
+		"missing":       {object{"pattern": "a", "path": "missing"}, "ENOENT: no such file or directory, stat '" + env.Cwd + "/missing'"},
+		"backreference": {object{"pattern": `(a)\1`}, "    (a)\\1\n       ^^\nerror: backreferences are not supported"},
+		"device":        {object{"pattern": "a", "path": "/dev/zero"}, "not a regular file"},
+		"bad glob":      {object{"pattern": "a", "glob": "["}, "invalid glob pattern"},
 	} {
 		_, _, err := run(t, env, "grep", c.args)
 		assert.ErrorContains(t, err, c.want, name)
@@ -212,6 +213,19 @@ func TestGrepFoldsUnicode(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, text, pattern)
 	}
+}
+
+// Files of other encodings are searched as text, without their marks.
+func TestGrepDecodes(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	put(t, env, "be", "\xfe\xff\x00s\x04\x36\x00\r\x00\n\x00x")
+	put(t, env, "le", "\xff\xfes\x00\x36\x04\n\x00x\x00")
+	put(t, env, "utf8", "\ufeffs\u0436\nx")
+	put(t, env, "unmarked", "s\x00\x36\x04\n\x00")
+	text, _, err := run(t, env, "grep", object{"pattern": `^s\w$`})
+	require.NoError(t, err)
+	assert.Equal(t, "be:1: s\u0436\nle:1: s\u0436\nutf8:1: s\u0436", text)
 }
 
 func TestGrepAborted(t *testing.T) {

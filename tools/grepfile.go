@@ -3,20 +3,21 @@ package tools
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"strings"
 	"sync"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 const (
-	grepBlock   = 256 << 10
-	binarySniff = 8000 // bytes in which a NUL makes a file binary, as for git
+	// grepRead is how much of a file is read at once. It is ripgrep's number, since
+	// a NUL ends the search of a file before the part that it is read with.
+	grepRead = 64 << 10
+	// grepBlock is the longest line that is searched as a whole.
+	grepBlock = 256 << 10
 )
-
-// errBinary is returned for files that are not searched because of what they
-// begin with.
-var errBinary = errors.New("binary file")
 
 var grepBuffers = sync.Pool{New: func() any { return new([grepBlock]byte) }}
 
@@ -33,9 +34,10 @@ type fileSearch struct {
 	matched bool     // and that was shown
 }
 
-// searchFile searches one file. Its lines may be of any length: one that does
-// not fit a block is searched in pieces.
-func (s *grepRun) searchFile(ctx context.Context, file, path string) error {
+// searchFile searches one file, of a binary one all or the blocks before the
+// first NUL. Its lines may be of any length: one that does not fit a block is
+// searched in pieces.
+func (s *grepRun) searchFile(ctx context.Context, file, path string, binary bool) error {
 	f, _, err := openRegular(file)
 	if err != nil {
 		return err
@@ -44,20 +46,24 @@ func (s *grepRun) searchFile(ctx context.Context, file, path string) error {
 	buf := grepBuffers.Get().(*[grepBlock]byte)
 	defer grepBuffers.Put(buf)
 	fs := fileSearch{grepRun: s, path: path, line: 1}
-	for have, first := 0, true; ; first = false {
-		n, err := io.ReadFull(f, buf[have:])
+	text, err := decoded(f)
+	if err != nil {
+		return fileError("read", file, err)
+	}
+	for have := 0; ; {
+		n, err := io.ReadFull(text, buf[have:min(max(grepRead, 2*have), grepBlock)])
 		block := buf[:have+n]
 		end := err == io.EOF || err == io.ErrUnexpectedEOF
 		switch {
 		case err != nil && !end:
 			return fileError("read", file, err)
-		case first && bytes.IndexByte(block[:min(len(block), binarySniff)], 0) >= 0:
-			return errBinary
+		case !binary && bytes.IndexByte(block[have:], 0) >= 0:
+			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
 		whole := len(block)
-		if i := bytes.LastIndexByte(block, '\n'); i >= 0 && !end {
+		if i := bytes.LastIndexByte(block, '\n'); !end && (i >= 0 || whole < grepBlock) {
 			whole = i + 1
 		}
 		if err := fs.block(block[:whole]); err != nil || end {
@@ -65,6 +71,29 @@ func (s *grepRun) searchFile(ctx context.Context, file, path string) error {
 		}
 		have = copy(buf[:], block[whole:])
 	}
+}
+
+// decoded reads a file as UTF-8, without a byte order mark at the beginning,
+// which tells UTF-16 apart.
+func decoded(f io.ReadSeeker) (io.Reader, error) {
+	var mark [3]byte
+	n, err := io.ReadFull(f, mark[:])
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, err
+	}
+	at, order := 0, unicode.LittleEndian
+	switch {
+	case n == 3 && string(mark[:]) == "\xef\xbb\xbf":
+		at = 3
+	case n >= 2 && string(mark[:2]) == "\xff\xfe":
+		at = 2
+	case n >= 2 && string(mark[:2]) == "\xfe\xff":
+		at, order = 2, unicode.BigEndian
+	}
+	if _, err := f.Seek(int64(at), io.SeekStart); err != nil || at != 2 {
+		return f, err
+	}
+	return transform.NewReader(f, unicode.UTF16(order, unicode.IgnoreBOM).NewDecoder()), nil
 }
 
 // block searches whole lines, or a piece of one.
@@ -104,12 +133,9 @@ func (s *fileSearch) candidate(b []byte) int {
 
 // try looks at one line.
 func (s *fileSearch) try(line []byte) error {
-	text := bytes.TrimRight(line, "\r\n")
+	text := withoutEnd(line)
 	if s.matched || !s.pattern.match(text) {
 		return s.pass(line)
-	}
-	if bytes.IndexByte(text, 0) >= 0 {
-		return errBinary
 	}
 	if s.more = s.matches == s.limit; s.more {
 		return errEnough
@@ -202,9 +228,14 @@ func (s *fileSearch) showRecent() error {
 	return nil
 }
 
+// withoutEnd cuts off the line end.
+func withoutEnd(line []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte{'\n'}), []byte{'\r'})
+}
+
 // displayed is a line as it is shown, no longer than that takes.
 func displayed(line []byte) string {
 	const enough = 4*maxGrepLine + 4
-	line = bytes.TrimRight(line[:min(len(line), enough)], "\r\n")
+	line = withoutEnd(line[:min(len(line), enough)])
 	return strings.ToValidUTF8(string(line), "\uFFFD")
 }

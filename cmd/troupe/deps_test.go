@@ -62,6 +62,8 @@ var rules = []rule{
 		"providers know models and nothing of sessions"},
 	{"troupe/protocol/gitignore", nil, []string{"os", "os/exec", "net/..."},
 		"an ignore file's rules mean one thing in every room, wherever they were read"},
+	{"troupe/tools/search/regex", nil, []string{"os", "os/exec", "net/..."},
+		"a pattern is a pure function of its text"},
 	{"troupe/tools/search", []string{"troupe/protocol/bounded", "troupe/protocol/gitignore"}, []string{"os/exec", "net/..."},
 		"looking through directories knows nothing of calls, processes or models"},
 	{"troupe/tools/policy", nil, []string{"os", "os/exec", "net/...", "io"},

@@ -578,4 +578,7 @@ var mutants = []mutant{
 	{"the name of a parameter decides what failed", "providers/wire/errors.go", "if r.status < 500 && parameterText().MatchString(r.text) {", "if false {", []string{"./providers/wire", "-run", "TestClassify"}},
 	{"a pattern of tools names none", "actors/toolbox/toolbox.go", "ok, err := path.Match(pattern, name)", "ok, err := path.Match(name, pattern)", []string{"./actors/toolbox", "-run", "TestActive"}},
 	{"overrides leave out models of one's own", "providers/registry/registry.go", "if over, ok := custom.overrides[model.ID]; ok {\n\t\t\tmodel = over.change(model)\n\t\t}\n\t\tif at", "if at", []string{"./providers/registry", "-run", "TestOverridesOfListed"}},
+	{"a letter of another script is not part of a word", "tools/search/regex/machine.go", "return r <= unicode.MaxRune && wordSet().contains(r)", "return false", []string{"./tools/search/regex"}},
+	{"files of git ignore others outside of repositories", "tools/search/ignore.go", "if r.inRepository && has(\".gitignore\") {", "if has(\".gitignore\") {", []string{"./tools/search"}},
+	{"a file with a mark of UTF-16 is binary", "tools/grepfile.go", "case n >= 2 && string(mark[:2]) == \"\\xff\\xfe\":", "case false:", []string{"./tools", "-run", "TestGrep"}},
 }

@@ -61,6 +61,13 @@ func (r *Rules) With(content []byte, dir string, limit int) *Rules {
 // Ignored says whether git would ignore a path, given that it does not ignore
 // the directory it is in. The nearest rules decide, and of those the last.
 func (r *Rules) Ignored(path string, isDir bool) bool {
+	ignored, _ := r.Decide(path, isDir)
+	return ignored
+}
+
+// Decide is Ignored for a path that other rules may decide about: decided is
+// false if no rule matches it.
+func (r *Rules) Decide(path string, isDir bool) (ignored, decided bool) {
 	for ; r != nil; r = r.above {
 		below, ok := strings.CutPrefix(path, r.dir)
 		if !ok {
@@ -69,11 +76,11 @@ func (r *Rules) Ignored(path string, isDir bool) bool {
 		name := below[strings.LastIndexByte(below, '/')+1:]
 		for i := len(r.rules) - 1; i >= 0; i-- {
 			if rule := &r.rules[i]; (isDir || !rule.dirOnly) && rule.matches(below, name) {
-				return !rule.negated
+				return !rule.negated, true
 			}
 		}
 	}
-	return false
+	return false, false
 }
 
 func (r *rule) matches(path, name string) bool {

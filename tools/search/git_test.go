@@ -37,9 +37,14 @@ func needGit(t testing.TB) {
 	}
 }
 
-// walked lists the files that a walk of root visits.
-func walked(t testing.TB, root, cwd string) (files []string) {
-	require.NoError(t, Walk(t.Context(), root, cwd, func(path string, entry fs.DirEntry) error {
+// walked lists the files that a walk of root visits, as fd would.
+func walked(t testing.TB, root string) []string {
+	return visited(t, Search{Root: root, Cwd: root, Program: Fd})
+}
+
+func visited(t testing.TB, s Search) (files []string) {
+	t.Helper()
+	require.NoError(t, s.Walk(t.Context(), func(path string, entry fs.DirEntry) error {
 		if !entry.IsDir() {
 			files = append(files, path)
 		}
@@ -124,7 +129,7 @@ func compareWithGit(t *testing.T, r *rand.Rand, name string) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, ".git", "info", "exclude"), []byte(randomRules(r)), 0o666))
 	want := strings.Split(gitIn(t, root, "ls-files", "-z", "--others", "--exclude-standard"), "\x00")
 	slices.Sort(want)
-	got := append([]string{""}, walked(t, root, root)...)
+	got := append([]string{""}, walked(t, root)...)
 	if !assert.Equal(t, want, got, name) {
 		dumpRules(t, root)
 		t.FailNow()
@@ -139,15 +144,15 @@ func compareWithGit(t *testing.T, r *rand.Rand, name string) {
 				}
 			}
 			if len(below) > 0 {
-				require.Equal(t, below, walked(t, filepath.Join(root, sub), root), name)
+				require.Equal(t, below, walked(t, filepath.Join(root, sub)), name)
 			}
 		}
 	}
 	// And without a repository, except for what only that has.
 	require.NoError(t, os.WriteFile(filepath.Join(root, ".git", "info", "exclude"), nil, 0o666))
-	want = walked(t, root, root)
+	want = walked(t, root)
 	require.NoError(t, os.RemoveAll(filepath.Join(root, ".git")))
-	require.Equal(t, want, walked(t, root, root), name)
+	require.Equal(t, want, walked(t, root), name)
 }
 
 func dumpRules(t *testing.T, root string) {
@@ -186,7 +191,7 @@ func FuzzGitignore(f *testing.F) {
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(root, ".gitignore"), []byte(rules), 0o666))
 		listed := strings.Split(gitIn(t, root, "ls-files", "-z", "--others", "--exclude-standard"), "\x00")
-		want := append([]string{""}, walked(t, root, root)...)
+		want := append([]string{""}, walked(t, root)...)
 		slices.Sort(listed)
 		require.Equal(t, listed, want, "rules %q, path %q, alone ignored: %v", rules, path, ignored)
 	})

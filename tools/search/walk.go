@@ -1,5 +1,5 @@
-// Package search finds files below a directory for tools: by walking it as git
-// would look at it, and by patterns as models write them.
+// Package search finds files below a directory for tools, as ripgrep and fd look
+// for them: it reads the same ignore files and the same globs.
 package search
 
 import (
@@ -7,120 +7,83 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-
-	"troupe/protocol/bounded"
-	"troupe/protocol/gitignore"
 )
+
+// Search says where to look, and for which program's rules.
+type Search struct {
+	Root    string // absolute
+	Program Program
+	Filter  *Filter // of files, before ignore files; nil for all
+
+	Cwd        string // where rules of the user with a leading slash count from, for Fd
+	Home       string
+	ConfigHome string // XDG_CONFIG_HOME; "" is .config in Home
+}
 
 // walker is one walk.
 type walker struct {
-	root   string
-	prefix string // root below the top that ignore files count from, with a slash; or ""
+	Search
+	loader ruleLoader
+	prefix string // root relative to the file system's, with a slash at the end
 	visit  func(path string, entry fs.DirEntry) error
 }
 
 // Walk visits what is below a directory, in the order of names, except .git and
-// what git would ignore there, whether or not git knows the place. It does not
-// follow symlinks. It calls visit with paths relative to root, with slashes, and
-// ends with ctx's error or the one that visit returns; visit may return
-// fs.SkipAll to end the walk. Directories that cannot be read are passed over.
-// Rules of ignore files above root hold up to the top of its git repository,
-// or else up to cwd.
-func Walk(ctx context.Context, root, cwd string, visit func(path string, entry fs.DirEntry) error) error {
-	top := ignoreTop(root, cwd)
-	w := walker{root: root, visit: visit}
-	rules := loadLevel(nil, top, "")
-	if rel, err := filepath.Rel(top, root); err == nil && rel != "." {
-		var above string
-		for name := range strings.SplitSeq(filepath.ToSlash(rel), "/") {
-			above += name
-			if rules.Ignored(above, true) { // somebody who asks for it by name wants it
-				rules = nil
-			}
-			rules = loadLevel(rules, filepath.Join(top, above), above)
-			above += "/"
-		}
-		w.prefix = above
+// what ignore files exclude. It does not follow symlinks. It calls visit with
+// paths relative to root, with slashes, and ends with ctx's error or the one that
+// visit returns; visit may return fs.SkipAll to end the walk. Directories that
+// cannot be read are passed over. Ignore files of the directories above count,
+// those of git up to the top of the repository; a rule for root itself does not
+// exclude the files in it.
+func (s Search) Walk(ctx context.Context, visit func(path string, entry fs.DirEntry) error) error {
+	w := walker{Search: s, loader: newRuleLoader(s), visit: visit}
+	root := s.Root
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		root = real
 	}
-	if err := w.dir(ctx, "", rules); err != fs.SkipAll {
+	if below := belowTop(root); below != "" {
+		w.prefix = below + "/"
+	}
+	above := directoriesAbove(root)
+	r := w.loader.top(slices.ContainsFunc(append(above, root), func(dir string) bool { return hasFile(dir, ".git") }))
+	for _, dir := range above {
+		r = w.loader.enter(r, dir, func(name string) bool { return hasFile(dir, name) })
+	}
+	if err := w.dir(ctx, "", root, r); err != fs.SkipAll {
 		return err
 	}
 	return nil
 }
 
-// ignoreTop is the directory from which on ignore files count.
-func ignoreTop(root, cwd string) string {
-	for dir := root; ; dir = filepath.Dir(dir) {
-		if isRepository(dir) {
-			return dir
-		}
-		if filepath.Dir(dir) == dir {
-			break
-		}
+// directoriesAbove lists those above a directory, from the root of the file
+// system on.
+func directoriesAbove(dir string) (above []string) {
+	for parent := filepath.Dir(dir); parent != dir; parent = filepath.Dir(dir) {
+		above = append(above, parent)
+		dir = parent
 	}
-	if rel, err := filepath.Rel(cwd, root); err == nil && filepath.IsLocal(rel) {
-		return cwd
-	}
-	return root
+	slices.Reverse(above)
+	return above
 }
 
-func isRepository(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, ".git"))
+func hasFile(dir, name string) bool {
+	_, err := os.Lstat(filepath.Join(dir, name))
 	return err == nil
 }
 
-// loadLevel adds the rules of one directory. A repository begins anew.
-func loadLevel(rules *gitignore.Rules, dir, rel string) *gitignore.Rules {
-	if isRepository(dir) {
-		rules = loadRules(nil, filepath.Join(gitDir(dir), "info", "exclude"), rel)
-	}
-	return loadRules(rules, filepath.Join(dir, ".gitignore"), rel)
-}
-
-// maxIgnoreFile bounds what is read of an ignore file.
-const maxIgnoreFile = 1 << 20
-
-// loadRules adds those of an ignore file for the directory rel. A file that is
-// not there or cannot be read has none.
-func loadRules(rules *gitignore.Rules, file, rel string) *gitignore.Rules {
-	content, _ := bounded.ReadFile(file, maxIgnoreFile) // as much as there is room for
-	return rules.With(content, rel, 0)
-}
-
-// maxGitFile bounds the files of git that hold a path.
-const maxGitFile = 16 << 10
-
-// gitDir is where a repository keeps what all its worktrees share.
-func gitDir(dir string) string {
-	git := filepath.Join(dir, ".git")
-	content, err := bounded.ReadFile(git, maxGitFile)
-	if err != nil {
-		return git // a directory
-	}
-	target, ok := strings.CutPrefix(strings.TrimSpace(string(content)), "gitdir: ")
-	if !ok {
-		return git
-	}
-	git = absolute(dir, target)
-	if common, err := bounded.ReadFile(filepath.Join(git, "commondir"), maxGitFile); err == nil {
-		git = absolute(git, strings.TrimSpace(string(common)))
-	}
-	return git
-}
-
-func absolute(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
-}
-
-func (w *walker) dir(ctx context.Context, dir string, rules *gitignore.Rules) error {
-	entries, err := os.ReadDir(filepath.Join(w.root, dir))
+// dir walks a directory: "" or a path with a slash at the end, and what that is
+// in full. It is given the rules of the directories above.
+func (w *walker) dir(ctx context.Context, dir, full string, above rules) error {
+	entries, err := os.ReadDir(full)
 	if err != nil && len(entries) == 0 {
 		return nil
 	}
+	r := w.loader.enter(above, full, func(name string) bool {
+		_, found := slices.BinarySearchFunc(entries, name, func(e fs.DirEntry, name string) int { return strings.Compare(e.Name(), name) })
+		return found
+	})
 	for _, entry := range entries {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -129,18 +92,27 @@ func (w *walker) dir(ctx context.Context, dir string, rules *gitignore.Rules) er
 			continue
 		}
 		path := dir + entry.Name()
-		if rules.Ignored(w.prefix+path, entry.IsDir()) {
+		if w.excluded(&r, path, entry.IsDir()) {
 			continue
 		}
 		if err := w.visit(path, entry); err != nil {
 			return err
 		}
 		if entry.IsDir() {
-			below := loadLevel(rules, filepath.Join(w.root, path), w.prefix+path)
-			if err := w.dir(ctx, path+"/", below); err != nil {
+			if err := w.dir(ctx, path+"/", filepath.Join(full, entry.Name()), r); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+func (w *walker) excluded(r *rules, path string, isDir bool) bool {
+	switch w.Filter.judge(path, isDir) {
+	case excluded:
+		return true
+	case included:
+		return false
+	}
+	return r.ignored(w.prefix+path, isDir)
 }

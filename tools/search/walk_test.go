@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -43,24 +44,69 @@ func TestWalkNestedRepositories(t *testing.T) {
 		put(t, env, name, content)
 	}
 	assert.Equal(t, []string{".gitignore", "kept", "module/b.log", "nested/.gitignore", "nested/a.log", "nested/ignored/y", "odd/c.log", "tree/b.log"},
-		walked(t, env.Cwd, env.Cwd))
-	assert.Equal(t, []string{"b.log"}, walked(t, filepath.Join(env.Cwd, "module"), env.Cwd))
+		walked(t, env.Cwd))
+	assert.Equal(t, []string{"b.log"}, walked(t, filepath.Join(env.Cwd, "module")))
 }
 
 func TestWalkTop(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
 	for name, content := range map[string]string{
-		".gitignore": "*", "work/.gitignore": "*.log\nbuild\n", "work/sub/a.log": "", "work/sub/b": "", "work/build/c.log": "", "work/build/d": "",
+		".gitignore": "*.tmp", ".ignore": "*.old", "work/.gitignore": "*.log\nbuild\n", "work/sub/a.log": "", "work/sub/b": "", "work/sub/c.tmp": "",
+		"work/sub/d.old": "", "work/build/c.log": "", "work/build/d": "",
 	} {
 		put(t, env, name, content)
 	}
 	work := filepath.Join(env.Cwd, "work")
-	assert.Equal(t, []string{".gitignore", "sub/b"}, walked(t, work, work), "what is above the working directory does not count")
-	assert.Equal(t, []string{"b"}, walked(t, filepath.Join(work, "sub"), work), "what is in it does")
-	assert.Equal(t, []string{"a.log", "b"}, walked(t, filepath.Join(work, "sub"), env.Home+"/elsewhere"), "another place is on its own")
-	assert.Equal(t, []string{"c.log", "d"}, walked(t, filepath.Join(work, "build"), work), "who asks for what is ignored wants it")
-	assert.Empty(t, walked(t, env.Cwd, env.Cwd))
+	sub := filepath.Join(work, "sub")
+	assert.Equal(t, []string{".gitignore", "sub/b"}, walked(t, work), "fd obeys the files of every directory above")
+	assert.Equal(t, []string{"b"}, walked(t, sub))
+	assert.Equal(t, []string{"d"}, walked(t, filepath.Join(work, "build")), "files of an ignored directory are found if it is the root")
+	assert.Equal(t, []string{"a.log", "b", "c.tmp"}, visited(t, Search{Root: sub}), "ripgrep obeys .gitignore in repositories only")
+	put(t, env, "work/.git/config", "")
+	assert.Equal(t, []string{"b", "c.tmp"}, visited(t, Search{Root: sub}), "and there no .gitignore of above")
+	assert.Equal(t, []string{"b", "c.tmp"}, walked(t, sub), "in a repository fd does the same")
+}
+
+// Each file of rules counts for its program, the first that matches decides.
+func TestIgnoreFiles(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	for name, content := range map[string]string{
+		"repo/.git/info/exclude": "exclude\nboth", "repo/.gitignore": "git\n!both\nshown", "repo/.ignore": "ignore\n*.{x,y}\n!shown\nagain",
+		"repo/.rgignore": "rg\n!again", "repo/.fdignore": "fd", ".config/fd/ignore": "userfd", ".config/git/ignore": "usual\n/top", "mine": "mine",
+	} {
+		put(t, env, name, content)
+	}
+	names := []string{"exclude", "both", "git", "shown", "ignore", "a.x", "b.y", "c.z", "again", "rg", "fd", "userfd", "usual", "mine", "top", "sub/top"}
+	for _, name := range names {
+		put(t, env, "repo/"+name, "")
+	}
+	root := filepath.Join(env.Cwd, "repo")
+	found := func(program Program) string {
+		var all []string
+		for _, path := range visited(t, Search{Root: root, Cwd: root, Home: env.Home, Program: program}) {
+			if path[0] != '.' {
+				all = append(all, path)
+			}
+		}
+		return strings.Join(all, " ")
+	}
+	assert.Equal(t, "again both c.z fd mine shown sub/top userfd", found(Ripgrep))
+	assert.Equal(t, "both c.z mine rg shown sub/top", found(Fd))
+	put(t, env, ".gitconfig", "[user]\nexcludesFile = /wrong\n[Core]\n\texcludesfile = \"~/mine\" # here\n")
+	assert.Equal(t, "again both c.z fd shown sub/top top userfd usual", found(Ripgrep))
+	assert.Equal(t, "both c.z rg shown sub/top top usual", found(Fd))
+}
+
+func TestExpandBraces(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"a{b,c}d": "abd\nacd\n", "{a,b{c,d}}": "a\nbc\nbd\n", "a{}": "a\n", "a{,b}": "ab\n", `\{a,b}`: "", `\{a`: "\\{a\n", "{a": "", "a}": "", "#{a,b}": "",
+		strings.Repeat("{a,b}", 12): "",
+	} {
+		assert.Equal(t, want, expandBraces(line), line)
+	}
 }
 
 func TestWalkDoesNotFollowLinks(t *testing.T) {
@@ -70,8 +116,8 @@ func TestWalkDoesNotFollowLinks(t *testing.T) {
 	for name, target := range map[string]string{"dir/up": "..", "dir/self": ".", "loop": "loop", "to-file": "dir/file", "to-dir": "dir"} {
 		require.NoError(t, os.Symlink(target, filepath.Join(env.Cwd, name)))
 	}
-	assert.Equal(t, []string{"dir/file", "dir/self", "dir/up", "loop", "to-dir", "to-file"}, walked(t, env.Cwd, env.Cwd))
-	assert.Equal(t, []string{"file", "self", "up"}, walked(t, filepath.Join(env.Cwd, "to-dir"), env.Cwd), "except to the root")
+	assert.Equal(t, []string{"dir/file", "dir/self", "dir/up", "loop", "to-dir", "to-file"}, walked(t, env.Cwd))
+	assert.Equal(t, []string{"file", "self", "up"}, walked(t, filepath.Join(env.Cwd, "to-dir")), "except to the root")
 }
 
 func TestWalkEnds(t *testing.T) {
@@ -81,7 +127,7 @@ func TestWalkEnds(t *testing.T) {
 		put(t, env, name, "")
 	}
 	var seen []string
-	require.NoError(t, Walk(t.Context(), env.Cwd, env.Cwd, func(path string, _ fs.DirEntry) error {
+	require.NoError(t, Search{Root: env.Cwd}.Walk(t.Context(), func(path string, _ fs.DirEntry) error {
 		if seen = append(seen, path); path == "a/b/c" {
 			return fs.SkipAll
 		}
@@ -89,43 +135,67 @@ func TestWalkEnds(t *testing.T) {
 	}))
 	assert.Equal(t, []string{"a", "a/b", "a/b/c"}, seen)
 	ctx, cancel := context.WithCancel(t.Context())
-	err := Walk(ctx, env.Cwd, env.Cwd, func(string, fs.DirEntry) error { cancel(); return nil })
+	err := Search{Root: env.Cwd}.Walk(ctx, func(string, fs.DirEntry) error { cancel(); return nil })
 	assert.ErrorIs(t, err, context.Canceled)
-	assert.NoError(t, Walk(t.Context(), env.Cwd+"/missing", env.Cwd, nil), "what cannot be read is empty")
+	assert.NoError(t, Search{Root: env.Cwd + "/missing"}.Walk(t.Context(), nil), "what cannot be read is empty")
 }
 
-func TestGlob(t *testing.T) {
+func TestFinder(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		pattern, path string
 		isDir, want   bool
 	}{
 		{"*.go", "a.go", false, true}, {"*.go", "d/e/a.go", false, true}, {"*.go", "a.goo", false, false},
-		{"a", "d/a", true, true}, {"a", "a/d", false, false}, {"*", ".hidden", false, true},
-		{"src/*.go", "src/a.go", false, true}, {"src/*.go", "x/src/a.go", false, false}, {"src/*.go", "src/x/a.go", false, false},
+		{"a", "d/a", true, true}, {"a", "a/d", false, false}, {"*", ".hidden", false, true}, {"", "a/b", false, true},
+		{"src/*.go", "src/a.go", false, true}, {"src/*.go", "x/src/a.go", false, true}, {"src/*.go", "src/x/a.go", false, false},
 		{"src/**/*.go", "src/a.go", false, true}, {"src/**/*.go", "src/x/y/a.go", false, true}, {"**/*.go", "a.go", false, true},
-		{"./src/*.go", "src/a.go", false, true}, {"/root/src/*.go", "src/a.go", false, true},
+		{"./src/*.go", "src/a.go", false, true}, {"/root/src/*.go", "src/a.go", false, true}, {"/src/*.go", "src/a.go", false, false},
+		{"root/a", "a", false, true}, // the path begins with the root's
 		{"*.{ts,js}", "d/a.js", false, true}, {"[ab].c", "b.c", false, true}, {"a?", "ab", false, true},
 		{"d/", "d", true, true}, {"d/", "d", false, false}, {"**", "a/b", false, true}, {"a/**", "a/b/c", false, true},
+		{"readme*", "README.md", false, true}, {"Readme*", "README.md", false, false}, {"[r]*", "README", false, true}, {"[a-Z]*", "b", false, false},
+		{"[^B]b", "ab", false, true}, {"[^B]b", "aB", false, false}, {"\u00e4b", "\u00e4B", false, false},
 	} {
-		g, err := ParseGlob(c.pattern, "/root")
+		g, err := ParseFinder(c.pattern, "/root")
+		if c.pattern == "[a-Z]*" {
+			assert.ErrorContains(t, err, "invalid range")
+			continue
+		}
 		require.NoError(t, err)
 		assert.Equal(t, c.want, g.Match(c.path, c.isDir), "%s on %s", c.pattern, c.path)
 	}
-	for _, bad := range []string{"", "a[", "{a", "/", "!"} {
-		_, err := ParseGlob(bad, "/root")
+	for bad, want := range map[string]string{
+		"a[": "unclosed character class", "{a": "unclosed alternate group", "a}": "unopened alternate group", "/": "it is empty", `a\`: "dangling",
+	} {
+		_, err := ParseFinder(bad, "/root")
 		assert.ErrorContains(t, err, "invalid glob pattern", bad)
+		assert.ErrorContains(t, err, want, bad)
 	}
+}
+
+func TestFilter(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		pattern, path string
-		want          bool
+		isDir         bool
+		want          verdict
 	}{
-		{"*.go", "d/a.go", true}, {"!*.go", "d/a.go", false}, {"!*.go", "d/a.c", true},
-		{"src/", "src/x/a.c", true}, {"src/", "lib/src/a.c", true}, {"!src/", "src/a.c", false}, {"src", "src/a.c", false}, {"test*", "tests/a.c", false},
-		{"!src", "src/a.c", false}, {"!src", "srcs/a.c", true}, {"!src/lib", "src/lib/a.c", false},
+		{"*.go", "d/a.go", false, included}, {"*.go", "d/a.c", false, excluded}, {"*.go", "d", true, undecided},
+		{"!*.go", "d/a.go", false, excluded}, {"!*.go", "d/a.c", false, undecided},
+		{"/*.c", "a.c", false, included}, {"/*.c", "d/a.c", false, excluded}, {"/d/*.c", "d/a.c", false, included},
+		{"/root/src/*.c", "src/a.c", false, included}, {"./src/*.c", "src/a.c", false, included}, {"!./src/*.c", "src/a.c", false, excluded},
+		{"src/", "src/x/a.c", false, included}, {"src/", "lib/src/a.c", false, included}, {"!src/", "src", true, excluded}, {"!src/", "src", false, undecided},
+		{"src", "src", true, included}, {"src", "src/a.c", false, excluded}, {"src/**", "src/x/a.c", false, included},
+		{"{src,lib}/*.c", "src/a.c", false, included}, {"*.{c,h}", "x/a.h", false, included}, {"a{,b}", "a", false, excluded},
+		{"?", "\u00e4", false, excluded}, {"??", "\u00e4", false, included}, {"SRC/*", "src/a", false, excluded},
+		{"", "a", false, undecided}, {"#a", "b", false, undecided}, {`\#a`, "#a", false, included}, {`\!a`, "!a", false, included}, {"a ", "a", false, included},
+		{"src[^a]a.c", "src/a.c", false, included}, {"a**b", "axb", false, included}, {"**", "a/b", false, included}, {"/", "a", false, excluded},
 	} {
-		g, err := ParseGlob(c.pattern, "/root")
+		g, err := ParseFilter(c.pattern, "/root")
 		require.NoError(t, err)
-		assert.Equal(t, c.want, g.Admits(c.path), "%s on %s", c.pattern, c.path)
+		assert.Equal(t, c.want, g.judge(c.path, c.isDir), "%s on %s", c.pattern, c.path)
 	}
+	_, err := ParseFilter("[z-a]", "/root")
+	assert.ErrorContains(t, err, `invalid glob pattern: "[z-a]": invalid range`)
 }
