@@ -97,10 +97,10 @@ func (t edit) Run(ctx context.Context, call Call) (result protocol.ToolResult, e
 var errAborted = errors.New("Operation aborted")
 
 // textFile is a file as edits see it: without byte order mark, and with LF for
-// every line break.
+// every line break. CR is one in a file that has no LF, else it is a character.
 type textFile struct {
 	bom  string
-	eol  string  // of new lines: that of the file's first
+	cr   bool    // its line breaks are CR
 	raw  string  // the content after the mark
 	text string  // raw with LF
 	crs  []int32 // where in text a line feed has a CR before it in raw
@@ -126,13 +126,10 @@ func readTextFile(path string) (*textFile, error) {
 }
 
 func newTextFile(content string) *textFile {
-	f := &textFile{eol: "\n"}
-	f.raw = strings.TrimPrefix(content, byteOrderMark)
+	f := &textFile{raw: strings.TrimPrefix(content, byteOrderMark)}
 	f.bom = content[:len(content)-len(f.raw)]
-	if i := strings.IndexByte(f.raw, '\n'); i > 0 && f.raw[i-1] == '\r' {
-		f.eol = "\r\n"
-	}
-	f.text = toLF(f.raw)
+	f.cr = !strings.Contains(f.raw, "\n") && strings.Contains(f.raw, "\r")
+	f.text = f.toLF(f.raw)
 	if len(f.text) == len(f.raw) {
 		return f
 	}
@@ -147,6 +144,73 @@ func newTextFile(content string) *textFile {
 }
 
 func toLF(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
+
+// toLF is a text with LF for what breaks lines in the file, and for CRLF.
+func (f *textFile) toLF(s string) string {
+	if s = toLF(s); f.cr {
+		s = strings.ReplaceAll(s, "\r", "\n")
+	}
+	return s
+}
+
+// lineEnd is the line break at an offset of text, in raw.
+func (f *textFile) lineEnd(at int) string {
+	if f.cr {
+		return "\r"
+	}
+	if _, is := slices.BinarySearch(f.crs, int32(at)); is {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// narrowed leaves the whole lines out of a passage with which it and its replacement begin, and
+// those with which they end: their line breaks stay as they are.
+func (f *textFile) narrowed(p passage, replacement string) (passage, string) {
+	for {
+		line, _, found := strings.Cut(f.text[p.start:p.end], "\n")
+		if !found || !strings.HasPrefix(replacement, line+"\n") {
+			break
+		}
+		p.start += len(line) + 1
+		replacement = replacement[len(line)+1:]
+	}
+	for {
+		i := strings.LastIndexByte(f.text[p.start:p.end], '\n')
+		if i < 0 || !strings.HasSuffix(replacement, f.text[p.start+i:p.end]) {
+			return p, replacement
+		}
+		replacement = replacement[:len(replacement)-(p.end-p.start-i)]
+		p.end = p.start + i
+	}
+}
+
+// withLineEnds is what takes the place of a passage, with its line breaks in their order. Where it
+// has more than the passage they are as the last there, or else as the nearest in the file: that
+// which ends the line, or the one before.
+func (f *textFile) withLineEnds(p passage, replacement string) string {
+	last := "\n"
+	if i := strings.IndexByte(f.text[p.end:], '\n'); i >= 0 {
+		last = f.lineEnd(p.end + i)
+	} else if i := strings.LastIndexByte(f.text[:p.start], '\n'); i >= 0 {
+		last = f.lineEnd(i)
+	}
+	var b strings.Builder
+	at := p.start
+	for {
+		line, rest, found := strings.Cut(replacement, "\n")
+		b.WriteString(line)
+		if !found {
+			return b.String()
+		}
+		if i := strings.IndexByte(f.text[at:p.end], '\n'); i >= 0 {
+			last = f.lineEnd(at + i)
+			at += i + 1
+		}
+		b.WriteString(last)
+		replacement = rest
+	}
+}
 
 func (f *textFile) bytes() string { return f.bom + f.raw }
 
@@ -176,15 +240,16 @@ func (f *textFile) apply(edits []replacement) (*textFile, error) {
 	var b strings.Builder
 	at := 0
 	for _, p := range passages {
+		p, replacement := f.narrowed(p, f.toLF(edits[p.edit].NewText))
 		b.WriteString(f.raw[at:f.rawOffset(p.start)])
-		b.WriteString(strings.ReplaceAll(toLF(edits[p.edit].NewText), "\n", f.eol))
+		b.WriteString(f.withLineEnds(p, replacement))
 		at = f.rawOffset(p.end)
 	}
 	b.WriteString(f.raw[at:])
 	if b.String() == f.raw {
 		return nil, errors.New("the edits change nothing: oldText and newText say the same")
 	}
-	return &textFile{bom: f.bom, eol: f.eol, raw: b.String(), text: toLF(b.String())}, nil
+	return &textFile{bom: f.bom, cr: f.cr, raw: b.String(), text: f.toLF(b.String())}, nil
 }
 
 // locate finds what each edit replaces, in the order of the file.
@@ -192,7 +257,7 @@ func (f *textFile) locate(edits []replacement) ([]passage, error) {
 	folded := fold(f.text)
 	passages := make([]passage, 0, len(edits))
 	for i, e := range edits {
-		old := toLF(strings.TrimPrefix(e.OldText, byteOrderMark))
+		old := f.toLF(strings.TrimPrefix(e.OldText, byteOrderMark))
 		p, err := locate(f.text, folded, old)
 		if err != nil {
 			return nil, fmt.Errorf("edits[%d]: %w", i, err)

@@ -42,7 +42,14 @@ func TestEditText(t *testing.T) {
 		"new text is not searched":    {"a b", pairs("a", "b", "b", "c"), "b c"},
 		"CRLF is kept":                {"a\r\nb\r\nc\r\n", pairs("a\nb", "x\ny"), "x\r\ny\r\nc\r\n"},
 		"CRLF in the edit":            {"a\nb\n", pairs("a\r\nb", "x\r\ny"), "x\ny\n"},
-		"mixed line ends elsewhere":   {"a\r\nb\nc\r\nd\n", pairs("b\nc", "x\ny"), "a\r\nx\r\ny\r\nd\n"},
+		"mixed line ends elsewhere":   {"a\r\nb\nc\r\nd\n", pairs("b\nc", "x\ny"), "a\r\nx\ny\r\nd\n"},
+		"a new line in mixed ends":    {"a\r\nb\nc\r\n", pairs("b", "b\nB", "c", "c\nC"), "a\r\nb\nB\nc\r\nC\r\n"},
+		"mixed ends in the passage":   {"a\nb\r\nc\nd\r\n", pairs("a\nb\nc\nd", "A\nB\nC\nD\nE"), "A\nB\r\nC\nD\nE\r\n"},
+		"untouched lines of it":       {"a\nb\r\nc\nd\r\n", pairs("a\nb\nc\nd", "a\nb\nX\nY\nc\nd"), "a\nb\r\nX\nY\nc\nd\r\n"},
+		"removed lines of it":         {"a\nb\r\nc\nd\r\n", pairs("a\nb\nc", "a\nc"), "a\nc\nd\r\n"},
+		"after the last break":        {"a\r\nb", pairs("b", "b\nc"), "a\r\nb\r\nc"},
+		"CR only":                     {"a\rb\rc\r", pairs("a\nb", "x\ny\nz"), "x\ry\rz\rc\r"},
+		"CR only, CR in the edit":     {"a\rb\rc\r", pairs("a\rb", "x\r\ny"), "x\ry\rc\r"},
 		"a break and its CR":          {"a\r\nb\r\n", pairs("\nb", "\nc"), "a\r\nc\r\n"},
 		"lone CR":                     {"a\rb\nc", pairs("a\rb", "x"), "x\nc"},
 		"mark is kept":                {"\uFEFFa\nb\n", pairs("a", "x"), "\uFEFFx\nb\n"},
@@ -66,7 +73,7 @@ func TestEditText(t *testing.T) {
 		got, err := newTextFile(c.file).apply(c.edits)
 		if assert.NoError(t, err, name) {
 			assert.Equal(t, c.want, got.bytes(), name)
-			assert.Equal(t, toLF(got.raw), got.text, name)
+			assert.Equal(t, got.toLF(got.raw), got.text, name)
 		}
 	}
 }
@@ -305,10 +312,9 @@ func TestEditChangesOnlyItsPassage(t *testing.T) {
 		if err != nil {
 			return
 		}
-		replaced := strings.ReplaceAll("NEW\nTEXT", "\n", f.eol)
-		at := strings.Index(got.raw, replaced)
-		require.GreaterOrEqual(t, at, 0)
-		before, after := got.raw[:at], got.raw[at+len(replaced):]
+		at, behind := strings.Index(got.raw, "NEW"), strings.Index(got.raw, "TEXT")
+		require.Contains(t, []string{"NEW\n", "NEW\r\n"}, got.raw[at:behind])
+		before, after := got.raw[:at], got.raw[behind+len("TEXT"):]
 		require.True(t, strings.HasPrefix(f.raw, before) && strings.HasSuffix(f.raw, after), "%q -> %q", f.raw, got.raw)
 		passage := toLF(f.raw[len(before) : len(f.raw)-len(after)])
 		require.Equal(t, plainly(old), plainly(passage), "%q -> %q", f.raw, got.raw)
@@ -339,14 +345,13 @@ func FuzzEdit(f *testing.F) {
 		if err != nil {
 			return
 		}
-		replaced := strings.ReplaceAll(toLF(new), "\n", tf.eol)
-		require.True(t, strings.Contains(got.raw, replaced))
 		require.NotEqual(t, tf.raw, got.raw)
 		// The passage is all that differs.
-		p, err := locate(tf.text, fold(tf.text), toLF(strings.TrimPrefix(old, byteOrderMark)))
+		p, err := locate(tf.text, fold(tf.text), tf.toLF(strings.TrimPrefix(old, byteOrderMark)))
 		require.NoError(t, err)
 		start, end := tf.rawOffset(p.start), tf.rawOffset(p.end)
-		require.Equal(t, tf.raw[:start]+replaced+tf.raw[end:], got.raw)
+		require.True(t, strings.HasPrefix(got.raw, tf.raw[:start]) && strings.HasSuffix(got.raw, tf.raw[end:]))
+		require.Equal(t, tf.toLF(new), tf.toLF(got.raw[start:len(got.raw)-len(tf.raw)+end]))
 		require.NotNil(t, diffDetailsOrSame(tf.text, got.text))
 	})
 }
