@@ -83,8 +83,14 @@ type Server struct {
 // more comes.
 const FlushLimit = 10 * time.Minute
 
+// ReadLimit is how long one write may take while the daemon ends. A client that reads nothing
+// for so long is cut off, so that neither the sessions that it shares with others nor the end
+// of the daemon wait for it. The only client of a process has [FlushLimit].
+const ReadLimit = 700 * time.Millisecond
+
 var (
-	errFlushTimeout     = errors.New("the client did not read to the end")
+	// ErrUnread ends a connection whose client did not read what was left.
+	ErrUnread           = errors.New("the client did not read to the end")
 	ErrConnectionBroken = errors.New("internal error: the connection broke")
 	// ErrReplaced ends a connection that is [Rights.Single].
 	ErrReplaced = errors.New("another connection of this client has taken its place")

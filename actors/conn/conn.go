@@ -41,6 +41,9 @@ func (k *conn) Receive(c actor.Context) {
 		c.Unwatch(k.server.Sessions)     // who is watched outlives this, and would hold it
 		k.finish(c, ErrConnectionBroken) // unless it has ended in order: whoever waits must not wait for ever
 	case Shutdown:
+		if !k.cfg.Final {
+			c.Send(k.writer, hurry{})
+		}
 		c.Send(k.router, m)
 	case ending:
 		k.tell(c, m.abort)
@@ -57,7 +60,7 @@ func (k *conn) Receive(c actor.Context) {
 	case Cut:
 		k.cutShort(c)
 	case lateFlush:
-		k.finish(c, errFlushTimeout)
+		k.finish(c, ErrUnread)
 	case *actor.Terminated:
 		k.childGone(c, m)
 	}
@@ -142,7 +145,7 @@ func (k *conn) drain(c actor.Context) {
 // client.
 func (k *conn) cutShort(c actor.Context) {
 	if k.drained || k.cut {
-		k.finish(c, errFlushTimeout)
+		k.finish(c, ErrUnread)
 		return
 	}
 	k.cut = true

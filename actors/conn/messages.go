@@ -39,6 +39,10 @@ type (
 	setWire struct{ wire protocol.Wire }
 	// hearsNothing says that the client is to hear no event with a tag before it attaches again.
 	hearsNothing struct{ tag string }
+	// hurry says that the daemon ends: a client that stops reading is not waited for.
+	hurry struct{}
+	// stalled says that a write may have taken longer than [ReadLimit].
+	stalled struct{ write uint64 }
 	// wrote is the writer's goroutine reporting back.
 	wrote struct{ err error }
 	// ending tells a connection that its router has begun to close.

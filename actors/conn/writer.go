@@ -39,6 +39,9 @@ type writer struct {
 	failed  error // nothing is written any more
 	flushes []*actor.PID
 	lag     lag
+	hurried bool        // the daemon ends: a write may take [ReadLimit]
+	writes  uint64      // numbers the writes that may block
+	limit   *time.Timer // of the current write; nil before the first that is bounded
 }
 
 // beat knows how long nothing was written, for a client that wants to be told.
@@ -139,6 +142,7 @@ func (w *writer) Receive(c actor.Context) {
 		if w.sink.beat.timer != nil {
 			w.sink.beat.timer.Stop()
 		}
+		w.stopLimit()
 		if w.sink.chunks != nil {
 			close(w.sink.chunks)
 		}
@@ -159,6 +163,10 @@ func (w *writer) Receive(c actor.Context) {
 	case flush:
 		w.flushes = append(w.flushes, c.Sender())
 		w.answerFlushes(c)
+	case hurry:
+		w.hurry(c)
+	case stalled:
+		w.stalled(c, m)
 	case wrote:
 		w.wrote(c, m)
 	case kernel.Crashed:
@@ -179,6 +187,38 @@ func (w *writer) block(c actor.Context, chunk []byte) {
 	if w.many() {
 		close(w.sink.chunks)
 		w.sink.chunks = nil
+	}
+	w.writes++
+	w.limitWrite(c)
+}
+
+// hurry bounds the current write and those that follow.
+func (w *writer) hurry(c actor.Context) {
+	if !w.hurried {
+		w.hurried = true
+		w.limitWrite(c)
+	}
+}
+
+// limitWrite has the writer look at the current write after [ReadLimit] if the daemon ends.
+func (w *writer) limitWrite(c actor.Context) {
+	if w.hurried && w.busy {
+		w.stopLimit()
+		w.limit = kernel.After(c, ReadLimit, c.Self(), stalled{w.writes})
+	}
+}
+
+func (w *writer) stopLimit() {
+	if w.limit != nil {
+		w.limit.Stop()
+	}
+}
+
+// stalled gives up on a client that has not taken a write within [ReadLimit].
+func (w *writer) stalled(c actor.Context, m stalled) {
+	if w.busy && w.failed == nil && m.write == w.writes {
+		w.fail(c, ErrUnread)
+		w.answerFlushes(c)
 	}
 }
 

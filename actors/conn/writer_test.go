@@ -174,6 +174,47 @@ func TestWriterFails(t *testing.T) {
 	})
 }
 
+// TestUnreadAtTheEnd: while the daemon ends a client that reads nothing for ReadLimit is given
+// up, and one that reads slowly is not.
+func TestUnreadAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBin(1 << 20)
+		b.Stop()
+		b.tell(response("a"))
+		b.sys.Root.RequestWithCustomSender(b.writer, flush{}, b.probe.PID)
+		time.Sleep(time.Minute)
+		require.Empty(t, b.probe.Take(), "a daemon that goes on waits for it")
+		b.sys.Root.Send(b.writer, hurry{})
+		time.Sleep(ReadLimit - time.Millisecond)
+		actortest.Settle()
+		require.Empty(t, b.probe.Take())
+		time.Sleep(time.Millisecond)
+		actortest.Settle()
+		assert.Equal(t, []any{outputFailed{ErrUnread}, flushed{ErrUnread}}, b.probe.Take())
+		in, out := b.window.Balance()
+		assert.Zero(t, in+out)
+		b.Go()
+		actortest.Settle()
+		b.end(t)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		b := newBin(1 << 20)
+		b.Stop()
+		b.sys.Root.Send(b.writer, hurry{})
+		for i := range 10 { // each write takes nearly as long as it may
+			b.tell(response(fmt.Sprint("a", i)))
+			time.Sleep(ReadLimit - time.Millisecond)
+			b.Go()
+			actortest.Settle()
+			b.Stop()
+		}
+		time.Sleep(time.Minute)
+		assert.Empty(t, b.probe.Take())
+		assert.Len(t, b.Lines(), 10)
+		b.end(t)
+	})
+}
+
 // TestLongResponse: a response that is written in pieces is the same line, with
 // others before and behind it, and the writer never holds it whole.
 func TestLongResponse(t *testing.T) {

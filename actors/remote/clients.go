@@ -359,6 +359,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 		case <-r.Context().Done():
 			q.stop()
 		case <-ended:
+			_ = flush.SetWriteDeadline(time.Unix(1, 0)) // w is not to be written to any more
+			mu.Lock()
+			defer mu.Unlock()
 			return
 		}
 	}

@@ -547,6 +547,10 @@ func (s *Server) goodbye(c *socketClient, of error) {
 	case s.draining.Load():
 		status, why = websocket.StatusGoingAway, "the daemon ends"
 	}
+	if errors.Is(of, conn.ErrUnread) { // nor would it read why
+		s.beside(func() { _ = c.ws.CloseNow() })
+		return
+	}
 	_ = c.out.SetWriteDeadline(time.Now().Add(goodbyeTime))
 	s.goodbyes.Add(1)
 	s.beside(func() {
