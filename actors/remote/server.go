@@ -518,7 +518,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request, by who, over 
 	}
 	done := s.Tokens.Watch(by.device, func() {
 		s.beside(func() { _ = ws.Close(websocket.StatusPolicyViolation, "access was withdrawn") }) // it waits for the client's goodbye
-		time.AfterFunc(withdrawTime, func() { _ = ws.CloseNow() })                                 // and may be answered by commands
+		kernel.Later(withdrawTime, func() { _ = ws.CloseNow() }, client.crashed)                   // and may be answered by commands
 	})
 	client.bye = func(c *socketClient, of error) {
 		s.goodbye(c, of)
