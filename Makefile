@@ -106,7 +106,6 @@ long: chaos-long cluster-long ## hours: everything that counts in thousands (see
 	$(LONG) ./actors/scenario/failover -run '^TestNodes$$' -nodes.seeds=500
 	$(LONG) ./actors/scenario/supervision -run '^TestOutcomeOfCrashes$$' -outcome.all
 	$(LONG) ./tools -run '^(TestSandboxOfCommands|TestExecCancelNeverRunsTheRest|TestHugeFilesNeedLittleMemory|TestGrepAsRipgrep|TestFindAsFd)$$' -tools.searches=2000 -sandbox.commands=1000 -tools.aborts=2000 -tools.huge=8192
-	$(LONG) ./providers/cloud -cloud.worlds=1000
 	$(LONG) ./tools/policy -run '^TestAllowedCommandsChangeNothing$$' -policy.jailed=5000
 	$(LONG) ./tools/realpath -run '^TestResolveAgreesWithTheKernel$$' -realpath.trees=2000
 	$(LONG) ./tools/git -run '^TestMergeIsKilled$$' -merge.kills=1000

@@ -39,9 +39,13 @@ type writer struct {
 	failed  error // nothing is written any more
 	flushes []*actor.PID
 	lag     lag
-	hurried bool        // the daemon ends: a write may take [ReadLimit]
-	writes  uint64      // numbers the writes that may block
-	limit   *time.Timer // of the current write; nil before the first that is bounded
+}
+
+// writeLimit bounds the time of a write that may block, once the daemon ends.
+type writeLimit struct {
+	active bool        // a write may take [ReadLimit]
+	writes uint64      // number of writes so far, to tell a late timer apart
+	timer  *time.Timer // of the current write; nil before the first that is bounded
 }
 
 // beat knows how long nothing was written, for a client that wants to be told.
@@ -83,6 +87,7 @@ func (w *writer) heartbeat(c actor.Context) {
 // sink is where lines go.
 type sink struct {
 	beat   beat
+	limit  writeLimit
 	out    io.Writer
 	try    TryWriter // out, if it is one
 	sees   Witness   // out, if it is one
@@ -188,35 +193,35 @@ func (w *writer) block(c actor.Context, chunk []byte) {
 		close(w.sink.chunks)
 		w.sink.chunks = nil
 	}
-	w.writes++
+	w.sink.limit.writes++
 	w.limitWrite(c)
 }
 
 // hurry bounds the current write and those that follow.
 func (w *writer) hurry(c actor.Context) {
-	if !w.hurried {
-		w.hurried = true
+	if !w.sink.limit.active {
+		w.sink.limit.active = true
 		w.limitWrite(c)
 	}
 }
 
 // limitWrite has the writer look at the current write after [ReadLimit] if the daemon ends.
 func (w *writer) limitWrite(c actor.Context) {
-	if w.hurried && w.busy {
+	if w.sink.limit.active && w.busy {
 		w.stopLimit()
-		w.limit = kernel.After(c, ReadLimit, c.Self(), stalled{w.writes})
+		w.sink.limit.timer = kernel.After(c, ReadLimit, c.Self(), stalled{w.sink.limit.writes})
 	}
 }
 
 func (w *writer) stopLimit() {
-	if w.limit != nil {
-		w.limit.Stop()
+	if w.sink.limit.timer != nil {
+		w.sink.limit.timer.Stop()
 	}
 }
 
 // stalled gives up on a client that has not taken a write within [ReadLimit].
 func (w *writer) stalled(c actor.Context, m stalled) {
-	if w.busy && w.failed == nil && m.write == w.writes {
+	if w.busy && w.failed == nil && m.write == w.sink.limit.writes {
 		w.fail(c, ErrUnread)
 		w.answerFlushes(c)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var worlds = flag.Uint64("cloud.worlds", 300, "random environments, each with four files of profiles, that are compared with AWS's own library")
+var worlds = flag.Uint64("cloud.worlds", 1000, "random environments, each with four files of profiles, that are compared with AWS's own library")
 
 // world is a random machine: variables of the process, those of an entry of auth.json, and
 // files of profiles.
