@@ -220,7 +220,7 @@ func TestGrepDecodes(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
 	put(t, env, "be", "\xfe\xff\x00s\x04\x36\x00\r\x00\n\x00x")
-	put(t, env, "le", "\xff\xfes\x00\x36\x04\n\x00x\x00")
+	put(t, env, "le", "\xff\xfe\xff\xfes\x00\x36\x04\n\x00x\x00")
 	put(t, env, "utf8", "\ufeffs\u0436\nx")
 	put(t, env, "unmarked", "s\x00\x36\x04\n\x00")
 	text, _, err := run(t, env, "grep", object{"pattern": `^s\w$`})

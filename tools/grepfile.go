@@ -74,23 +74,27 @@ func (s *grepRun) searchFile(ctx context.Context, file, path string, binary bool
 }
 
 // decoded reads a file as UTF-8, without a byte order mark at the beginning,
-// which tells UTF-16 apart.
+// which tells UTF-16 apart. Like ripgrep it drops two of UTF-16.
 func decoded(f io.ReadSeeker) (io.Reader, error) {
-	var mark [3]byte
-	n, err := io.ReadFull(f, mark[:])
+	var begin [4]byte
+	n, err := io.ReadFull(f, begin[:])
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return nil, err
 	}
-	at, order := 0, unicode.LittleEndian
-	switch {
-	case n == 3 && string(mark[:]) == "\xef\xbb\xbf":
-		at = 3
-	case n >= 2 && string(mark[:2]) == "\xff\xfe":
-		at = 2
-	case n >= 2 && string(mark[:2]) == "\xfe\xff":
-		at, order = 2, unicode.BigEndian
+	mark, order := "", unicode.LittleEndian
+	for _, known := range []string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"} {
+		if strings.HasPrefix(string(begin[:n]), known) {
+			mark = known
+		}
 	}
-	if _, err := f.Seek(int64(at), io.SeekStart); err != nil || at != 2 {
+	if mark == "\xfe\xff" {
+		order = unicode.BigEndian
+	}
+	skip := len(mark)
+	if string(begin[:n]) == mark+mark {
+		skip = n
+	}
+	if _, err := f.Seek(int64(skip), io.SeekStart); err != nil || len(mark) != 2 {
 		return f, err
 	}
 	return transform.NewReader(f, unicode.UTF16(order, unicode.IgnoreBOM).NewDecoder()), nil

@@ -580,5 +580,5 @@ var mutants = []mutant{
 	{"overrides leave out models of one's own", "providers/registry/registry.go", "if over, ok := custom.overrides[model.ID]; ok {\n\t\t\tmodel = over.change(model)\n\t\t}\n\t\tif at", "if at", []string{"./providers/registry", "-run", "TestOverridesOfListed"}},
 	{"a letter of another script is not part of a word", "tools/search/regex/machine.go", "return r <= unicode.MaxRune && wordSet().contains(r)", "return false", []string{"./tools/search/regex"}},
 	{"files of git ignore others outside of repositories", "tools/search/ignore.go", "if r.inRepository && has(\".gitignore\") {", "if has(\".gitignore\") {", []string{"./tools/search"}},
-	{"a file with a mark of UTF-16 is binary", "tools/grepfile.go", "case n >= 2 && string(mark[:2]) == \"\\xff\\xfe\":", "case false:", []string{"./tools", "-run", "TestGrep"}},
+	{"a file with a mark of UTF-16 is binary", "tools/grepfile.go", "[]string{\"\\xef\\xbb\\xbf\", \"\\xff\\xfe\",", "[]string{\"\\xef\\xbb\\xbf\",", []string{"./tools", "-run", "TestGrep"}},
 }
