@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -348,9 +349,40 @@ func (w *writer) encodeWaiting() {
 		n++
 	}
 	w.dropEncoded(n)
-	if w.sink.framer != nil && len(b.buf) > 0 {
+	switch {
+	case len(b.buf) == 0:
+	case w.sink.framer != nil:
 		b.framed, b.buf = b.buf, w.sink.framer.Frame(b.framed[:0], b.buf)
+	default:
+		b.framed, b.buf = escapeSeparators(b.framed[:0], b.buf)
 	}
+}
+
+// separatorStart are the first two of the three bytes of U+2028 and U+2029 in UTF-8.
+var separatorStart = []byte("\xe2\x80")
+
+// escapeSeparators replaces U+2028 and U+2029 in JSON lines by their escapes. Clients that read
+// lines with Node's readline take either for the end of a line. It returns the buffer that
+// is free and the one that holds the lines; dst is used only if lines has such a character.
+func escapeSeparators(dst, lines []byte) (free, escaped []byte) {
+	done := 0
+	for at := 0; ; {
+		i := bytes.Index(lines[at:], separatorStart)
+		if i < 0 || at+i+2 >= len(lines) {
+			break
+		}
+		at += i
+		if last := lines[at+2]; last == 0xa8 || last == 0xa9 {
+			dst = append(append(dst, lines[done:at]...), `\u202`...)
+			dst = append(dst, last-0xa8+'8')
+			done = at + 3
+		}
+		at += 2
+	}
+	if done == 0 {
+		return dst, lines
+	}
+	return lines, append(dst, lines[done:]...)
 }
 
 // credit credits the batch to the window, and says in its receipts that it was

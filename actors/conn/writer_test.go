@@ -448,3 +448,18 @@ func TestOneRecordMayWait(t *testing.T) {
 		})
 	}
 }
+
+// TestEscapeSeparators checks that no line holds U+2028 or U+2029, and that every other character stays.
+func TestEscapeSeparators(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                  "",
+		"plain \u2019quoted\u2019 \u2030":   "plain \u2019quoted\u2019 \u2030",
+		"\u2028":                            `\u2028`,
+		"a\u2028b\u2029\u2029c\u2027\u202a": `a\u2028b\u2029\u2029c` + "\u2027\u202a",
+		"ends in the middle \xe2\x80":       "ends in the middle \xe2\x80",
+		"\xe2\xe2\x80\xa8":                  "\xe2" + `\u2028`,
+	} {
+		_, got := escapeSeparators(nil, []byte(text))
+		assert.Equal(t, want, string(got))
+	}
+}

@@ -7,7 +7,8 @@
 //
 // Both directions carry UTF-8 JSON, one object per line, ended by LF. A CR
 // before the LF is dropped on input. U+2028 and U+2029 are ordinary characters
-// and never end a line. Blank lines are ignored. An input line above the limit
+// and never end a line; the writer of a connection escapes them in output, since Node's
+// readline splits lines there. Blank lines are ignored. An input line above the limit
 // ([protocol.DefaultMaxLine] unless the daemon is told otherwise) costs one error and
 // nothing else: reading goes on after its LF. Bytes after the last LF at the
 // end of input are a line.
