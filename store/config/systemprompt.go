@@ -111,13 +111,14 @@ func hasTool(tools []protocol.ToolInfo, name string) bool {
 	return slices.ContainsFunc(tools, func(t protocol.ToolInfo) bool { return t.Name == name })
 }
 
+// toolSection lists the tools that have a snippet, as pi does. The model knows the others by the
+// descriptions in the request.
 func toolSection(tools []protocol.ToolInfo) string {
 	var b strings.Builder
 	b.WriteString("# Tools\n")
 	for _, t := range tools {
-		b.WriteString("\n- " + t.Name)
 		if t.Snippet != "" {
-			b.WriteString(": " + t.Snippet)
+			b.WriteString("\n- " + t.Name + ": " + t.Snippet)
 		}
 	}
 	if len(tools) == 0 {
