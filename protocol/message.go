@@ -294,10 +294,17 @@ type ruleMessage struct {
 
 // DecodeMessage reads a stored message. A role that troupe does not know, or a
 // message whose shape does not fit its role, comes back as [UnknownMessage];
-// only something that is no JSON object with a role is an error.
+// only something that is no JSON object with a role is an error. Members of wrong types are read
+// as far as they have a meaning: the message is part of a conversation and cannot be refused.
 func DecodeMessage(raw []byte) (Message, error) { return decodeMessage(string(raw)) }
 
-func decodeMessage(raw string) (Message, error) {
+// DecodeExactMessage reads a message that can still be refused, such as the result of an extension's
+// handler: with a member of a wrong type it comes back as [UnknownMessage].
+func DecodeExactMessage(raw []byte) (Message, error) { return decodeMessageAs(string(raw), Unmarshal) }
+
+func decodeMessage(raw string) (Message, error) { return decodeMessageAs(raw, unmarshalMended) }
+
+func decodeMessageAs(raw string, unmarshal func([]byte, any) error) (Message, error) {
 	role := gjson.Get(raw, "role")
 	if role.Type != gjson.String {
 		return nil, errors.New("message without role")
@@ -319,7 +326,7 @@ func decodeMessage(raw string) (Message, error) {
 	case RoleCompactionSummary:
 		m = new(CompactionSummaryMessage)
 	}
-	if m != nil && unmarshalMended([]byte(raw), m) == nil {
+	if m != nil && unmarshal([]byte(raw), m) == nil {
 		return m, nil
 	}
 	return &UnknownMessage{strings.Clone(role.Str), json.RawMessage(raw)}, nil

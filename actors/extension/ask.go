@@ -212,7 +212,7 @@ func messagesOf(list []json.RawMessage) ([]protocol.Message, error) {
 	out := make([]protocol.Message, len(list))
 	for i, raw := range list {
 		var err error
-		if out[i], err = protocol.DecodeMessage(raw); err != nil {
+		if out[i], err = protocol.DecodeExactMessage(raw); err != nil {
 			return nil, err
 		}
 	}

@@ -308,7 +308,7 @@ func readMessage(raw json.RawMessage) (core.HookAnswer, error) {
 	if err := json.Unmarshal(raw, &r); err != nil || len(r.Message) == 0 {
 		return core.Rewritten{}, err
 	}
-	m, err := protocol.DecodeMessage(r.Message)
+	m, err := protocol.DecodeExactMessage(r.Message)
 	if err != nil {
 		return nil, fmt.Errorf("message_end: %w", err)
 	}

@@ -248,7 +248,7 @@ func (s *streamed) end(i int, kind protocol.BlockKind, raw json.RawMessage) (out
 // last ends the answer, with what of it has not come before.
 func (s *streamed) last(ev streamEvent) (out []protocol.Part, err error) {
 	s.over = true
-	m, err := protocol.DecodeMessage(ev.Message)
+	m, err := protocol.DecodeExactMessage(ev.Message)
 	msg, ok := m.(*protocol.AssistantMessage)
 	if err != nil || !ok {
 		return nil, protocol.ErrorServer.Errorf("streamSimple of the extension gave no message with %s", ev.Type)

@@ -71,7 +71,7 @@ func setupEntry(method string, args []json.RawMessage) (protocol.Entry, error) {
 		if raw(0) == nil {
 			return nil, fmt.Errorf("no message")
 		}
-		m, err := protocol.DecodeMessage(raw(0))
+		m, err := protocol.DecodeExactMessage(raw(0))
 		return protocol.MessageEntry{Message: m}, err
 	case "appendCustomEntry":
 		e := protocol.Custom{Data: raw(1)}

@@ -109,11 +109,14 @@ func TestToolsOfTheCommandLine(t *testing.T) {
 		require.Zero(t, code, errs)
 		return gjson.Get(out, "data.activeToolNames").Raw
 	}
-	for _, none := range [][]string{{"--tools", ""}, {"--tools="}, {"--tools", ","}, {"-t", " "}, {"--no-tools"}, {"--tools", "nosuch"}} {
+	for _, none := range [][]string{{"--tools", ""}, {"--tools="}, {"--tools", ","}, {"-t", " "}, {"--no-tools"}} {
 		assert.Equal(t, `[]`, active(none...), none)
 	}
 	assert.Equal(t, `["read"]`, active("--no-tools", "--tools", "read"))
 	assert.NotContains(t, active("-xt", "bash"), "bash")
+	_, errs, code := p.RunOnce("", "--mode", "rpc", "--tools", "nosuch")
+	assert.NotZero(t, code)
+	assert.Contains(t, errs, "--tools: no tool is called nosuch", "a misspelled list would leave no tools")
 	for _, wrong := range []string{"Bash", "*", "bash,Write"} {
 		out, errs, code := p.RunOnce("", "--mode", "rpc", "-xt", wrong)
 		assert.NotZero(t, code, wrong)

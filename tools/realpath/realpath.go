@@ -16,8 +16,8 @@ import (
 // maxLinks is the number of symbolic links that the kernel follows in one path.
 const maxLinks = 40
 
-// Resolve returns the absolute path without symbolic links that an absolute path leads
-// to. Components that do not exist are taken for directories that are still to be made:
+// Resolve returns the absolute path without symbolic links that a path leads to; a relative
+// one starts at the working directory of the process. Components that do not exist are taken for directories that are still to be made:
 // the file that a dangling link would create counts as the one it names.
 //
 // known is false where the place cannot be told: in a loop of links, below a directory
@@ -25,6 +25,10 @@ const maxLinks = 40
 // process. The path is then the best guess.
 func Resolve(path string) (real string, known bool) {
 	w := walk{at: "/", rest: path, known: true}
+	if !strings.HasPrefix(path, "/") {
+		cwd, err := os.Getwd()
+		w.rest, w.known = cwd+"/"+path, err == nil
+	}
 	for w.rest != "" {
 		w.step()
 	}

@@ -117,3 +117,16 @@ func TestResolveAgreesWithTheKernel(t *testing.T) {
 	}
 	require.Greater(t, written, *trees, "few of the words lead anywhere")
 }
+
+// TestResolveRelative checks that a relative path starts at the working directory.
+func TestResolveRelative(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	t.Chdir(dir)
+	require.NoError(t, os.Symlink("target", "link"))
+	for path, want := range map[string]string{"a": "a", "./a/../b": "b", "link/x": "target/x", "": "", ".": ""} {
+		real, known := Resolve(path)
+		assert.True(t, known)
+		assert.Equal(t, filepath.Join(dir, want), real, path)
+	}
+}
