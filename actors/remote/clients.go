@@ -359,9 +359,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, by who) {
 		case <-r.Context().Done():
 			q.stop()
 		case <-ended:
-			_ = flush.SetWriteDeadline(time.Unix(1, 0)) // w is not to be written to any more
-			mu.Lock()
+			if !mu.TryLock() { // a write is under way, to a client that may not read
+				_ = flush.SetWriteDeadline(time.Unix(1, 0))
+				mu.Lock()
+			}
 			defer mu.Unlock()
+			_ = flush.SetWriteDeadline(time.Now().Add(withdrawTime)) // for the end of the answer
 			return
 		}
 	}
