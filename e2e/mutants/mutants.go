@@ -569,7 +569,7 @@ var mutants = []mutant{
 	{"a forged .git file opens a repository", "tools/places_linux.go", "if !sameFile(back, file) || ", "if ", []string{"./tools", "-run", "TestSandboxOfGit"}},
 	{"a flag loses against a stored model", "actors/core/restore.go", "if r.Model && m.set.Model != nil {", "if false {", stored},
 	{"a daemon's default replaces a stored level", "actors/conn/routes.go", "spec.Inherited.Level = o.ThinkingLevel == \"\"", "spec.Inherited.Level = false", stored},
-	{"a wrong type in a member loses the message", "protocol/message.go", "if m != nil && unmarshalMended([]byte(raw), m) == nil {", "if m != nil && Unmarshal([]byte(raw), m) == nil {", files},
+	{"a wrong type in a member loses the message", "protocol/message.go", "decodeMessageAs(raw, unmarshalMended)", "decodeMessageAs(raw, Unmarshal)", files},
 	{"an entry without a type cuts its branch off", "store/index.go", "if len(h.id) == 0 || string(h.kind)", "if h.kind == nil || len(h.id) == 0 || string(h.kind)", files},
 	{"a byte order mark stays in files", "protocol/bounded/bounded.go", "return bytes.TrimPrefix(text, []byte(\"\\xEF\\xBB\\xBF\"))", "return bytes.TrimPrefix(text, nil)", []string{"./protocol/bounded"}},
 	{"a lone backslash breaks a call", "protocol/args.go", "a.doubleBackslash(len(a.out)-1, c)", "a.mode = modeBroken", lines},
