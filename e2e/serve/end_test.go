@@ -1,18 +1,22 @@
 package serve
 
 import (
+	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -121,6 +125,69 @@ func TestStalledWebSocket(t *testing.T) {
 	stalls.Send(`{"id":"again","type":"attach","sessionId":"` + handle + `"}`)
 	assert.True(t, stalls.WaitFor("again").Get("success").Bool())
 	assert.Equal(t, 143, s.Stop())
+}
+
+// TestStalledAtTheEnd checks that a client that does not read delays neither the last run nor the end
+// of the daemon for longer than a second, however it is connected.
+func TestStalledAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, stall := range map[string]func(s *harness.Server, token, handle string){
+		"WebSocket": func(s *harness.Server, token, handle string) {
+			stalls, _ := s.Dial(token, "troupe.v1.lines")
+			stalls.Send(`{"id":"attach","type":"attach","sessionId":"` + handle + `"}`)
+			stalls.WaitFor("attach")
+		},
+		"events": func(s *harness.Server, token, handle string) {
+			c, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+			require.NoError(s.T, err)
+			s.T.Cleanup(func() { c.Close() })
+			_, err = fmt.Fprintf(c, "GET /v1/events?session=%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", handle, strings.TrimPrefix(s.URL, "http://"), token)
+			require.NoError(s.T, err)
+			_, err = bufio.NewReader(c).ReadString('\n')
+			require.NoError(s.T, err)
+		},
+		"socket": func(s *harness.Server, _, handle string) {
+			c, err := net.Dial("unix", s.Socket)
+			require.NoError(s.T, err)
+			s.T.Cleanup(func() { c.Close() })
+			_, err = io.WriteString(c, `{"id":"attach","type":"attach","sessionId":"`+handle+"\"}\n")
+			require.NoError(s.T, err)
+			_, err = bufio.NewReader(c).ReadString('\n')
+			require.NoError(s.T, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := harness.NewPlace(t)
+			s := p.Serve("--listen", "127.0.0.1:0", "--drain", "1m")
+			token, _ := s.Login(s.Code)
+			reads, _ := s.Dial(token, "troupe.v1.lines")
+			reads.Send(`{"id":"hello","type":"hello","features":["deltaUpdates"]}`) // or it would lag as well
+			reads.WaitFor("hello")
+			reads.Send(`{"id":"open","type":"open_session","retain":true,"permissionMode":"auto"}`)
+			handle := reads.WaitFor("open").Get("data.sessionId").Str
+			stall(s, token, handle)
+			part := strings.Repeat("x", 100<<10)
+			long := strings.Repeat(part, 10) // its updates are more than socket buffers and a window hold
+			p.Model.Enqueue(harness.Text(slices.Repeat([]string{part}, 10)...))
+			reads.Send(`{"id":"p","type":"prompt","message":"go","sessionId":"` + handle + `"}`)
+			if name == "socket" {
+				reads.WaitFor("message_update") // the session waits for a client of the socket
+			} else {
+				reads.WaitFor("agent_settled")
+			}
+			signalled := time.Now()
+			require.NoError(t, s.Cmd.Process.Signal(syscall.SIGTERM))
+			if name == "socket" {
+				assert.Equal(t, long, reads.WaitFor("agent_end").Get("messages.1.content.0.text").Str)
+				signalled = time.Now()
+			}
+			go func() { _, _ = io.Copy(io.Discard, reads.Reader) }()
+			<-s.Ended
+			t.Log(time.Since(signalled))
+			assert.Equal(t, 143, s.Cmd.ProcessState.ExitCode())
+			assert.Less(t, time.Since(signalled), 3*time.Second, "the limit is 0.7 s; the rest is for a busy machine")
+		})
+	}
 }
 
 // TestServeDraining checks that a WebSocket client receives draining when the daemon shuts down. It
