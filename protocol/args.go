@@ -246,8 +246,9 @@ func (a *ArgsBuilder) inEscape(c byte) {
 	}
 }
 
-// doubleBackslash makes a backslash that begins no escape stand for itself, as models mean it that write
-// a regular expression or a Windows path, and goes on with the byte that showed it. at is its place.
+// doubleBackslash takes a backslash literally that starts no valid escape: models write regular expressions
+// and Windows paths like this. at is its index in the output; c is the byte that made the escape invalid, and
+// is decoded next.
 func (a *ArgsBuilder) doubleBackslash(at int, c byte) {
 	a.out = slices.Insert(a.out, at, '\\')
 	a.str, a.high, a.mode = len(a.out), false, modeString
@@ -263,7 +264,7 @@ func (a *ArgsBuilder) inHex(c byte) {
 		digit = rune(c-'a') + 10
 	case c >= 'A' && c <= 'F':
 		digit = rune(c-'A') + 10
-	default: // what came of it begins with a backslash and u
+	default: // the output so far ends with \u and up to three digits
 		a.doubleBackslash(len(a.out)-(4-a.hex)-len(`\u`), c)
 		return
 	}

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// secondHead is an upper bound of what the second line of an event has in front of its members.
+// secondHead is an upper bound of the bytes before the members in the second line of an event.
 const secondHead = 120
 
-// EventSize returns the length of the members of an event. Where it has two names, both lines count
-// if one client is told both of them, and the longer one otherwise.
+// EventSize returns the length of the members of an event. An event with two names counts as both lines
+// if one client can receive both, and as the longer one otherwise.
 func EventSize(ev Event) int {
 	rows := RowsOf(ev)
 	if len(rows) < 2 {
@@ -35,12 +35,12 @@ func EventSize(ev Event) int {
 	return max(sum, longest)
 }
 
-// excludes reports whether no client is told an event under the names of both rows.
+// excludes reports whether no client can receive the event under the names of both rows.
 func (s *EventSpec) excludes(other *EventSpec) bool {
 	return s.Needs != "" && s.Needs == other.Unless || other.Needs != "" && other.Needs == s.Unless
 }
 
-// Size returns the length of what a response has of its own in its line.
+// Size returns the length of the values in the line of a response, without member names and punctuation.
 func (r *Response) Size() int {
 	n := len(r.ID) + EscapedSize(r.Command) + EscapedSize(r.SessionID) + SizeOf(r.Data)
 	if r.Err != nil {

@@ -78,7 +78,7 @@ func checkLenient(t *testing.T, name, member, entry string) {
 		}
 		all += string(m.AppendJSON(nil))
 	}
-	if name != "compaction" { // which says what it keeps
+	if name != "compaction" { // which names the first entry that it keeps
 		assert.Contains(t, all, "first", what)
 	}
 	assert.Contains(t, all, "last", what)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestJudgedCommands: of commands that rules have judged git takes no directory for a
-// repository but .git, and cd goes where it is told.
+// repository but .git, and cd changes to any directory.
 func TestJudgedCommands(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

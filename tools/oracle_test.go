@@ -120,7 +120,7 @@ func encodeUTF16(order binary.AppendByteOrder, text string) []byte {
 	return b
 }
 
-// oracleHome makes what a user may have set for git and fd. Its rules have no
+// oracleHome writes ignore files that a user may have for git and fd. Its rules have no
 // slashes but at the end: fd 8.6 does not match others with the absolute paths
 // that pi gives it.
 func oracleHome(t testing.TB, r *rand.Rand, env *Env) {
@@ -201,7 +201,7 @@ func sortedLines(text string) []string {
 	return lines
 }
 
-// requireSame compares what the program and the tool have found.
+// requireSame compares the results of the program and of the tool.
 func requireSame(t *testing.T, env *Env, want, got []string, call any) {
 	t.Helper()
 	without := func(list, other []string) []string {

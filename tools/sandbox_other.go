@@ -24,7 +24,7 @@ func (s Sandbox) Do(f func() error) error {
 	return f()
 }
 
-// Open returns the sandbox: there is none on this system.
+// Open returns no sandbox: this system has no support for one.
 func (s Sandbox) Open(Sandbox) Sandbox { return s }
 
 // In returns the sandbox for another workspace.

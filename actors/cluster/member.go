@@ -388,8 +388,8 @@ func (m *Member) dead(ctx context.Context, name string) bool {
 
 var errEnough = errors.New("enough was read")
 
-// Wanted is what a session wants of its node, which its first record says. The directory of one that is on one
-// node only is on the node that had the session last: see [Member.Adopt].
+// Wanted returns the requirements of a session on its node, which are in its first record. A directory that
+// exists on one node only is on the last node that had the session: see [Member.Adopt].
 func (m *Member) Wanted(ctx context.Context, id SessionID, tail Record) (w Wants, err error) {
 	m.mu.Lock()
 	w, known := m.wants[id]

@@ -89,7 +89,7 @@ const FlushLimit = 10 * time.Minute
 const ReadLimit = 700 * time.Millisecond
 
 var (
-	// ErrUnread ends a connection whose client did not read what was left.
+	// ErrUnread ends a connection whose client did not read the remaining output.
 	ErrUnread           = errors.New("the client did not read to the end")
 	ErrConnectionBroken = errors.New("internal error: the connection broke")
 	// ErrReplaced ends a connection that is [Rights.Single].

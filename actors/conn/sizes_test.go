@@ -202,8 +202,8 @@ func TestAnswerSizes(t *testing.T) {
 	}
 }
 
-// TestStreamSizes: each update of a message is counted for what a client is shown of it, also where
-// blocks end as something else than what was streamed.
+// TestStreamSizes: each update of a message counts as its encoded size, also where
+// the end of a block differs from its streamed content.
 func TestStreamSizes(t *testing.T) {
 	for name, f := range fillers() {
 		signed := protocol.Thinking{Thinking: f.text, Signature: strings.Repeat("s", 4000)}

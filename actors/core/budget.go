@@ -606,8 +606,8 @@ func (m *Machine) startClock() {
 // are m.now.
 func (m *Machine) clock() int64 { return m.now - m.stepped }
 
-// apply takes a step of the clock out of all durations. The log has how long was worked until now, since
-// somebody who reads it has the times of entries only.
+// apply takes a step of the clock out of all durations. The time worked so far is logged, since a reader of the
+// log has only the times of its entries.
 func (in ClockStepped) apply(m *Machine) {
 	m.stepped += in.ByMs
 	if b := m.budget; b != nil && b.since != 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestLimitOfZero checks that a limit of 0 means the same in agent files as in the budget of a session:
-// no model is asked. A limit that is left out is none.
+// no model is called. A limit that is left out does not apply.
 func TestLimitOfZero(t *testing.T) {
 	zero, one, free, cheap := int64(0), int64(1), 0.0, 0.5
 	for name, c := range map[string][2]protocol.Agent{

@@ -86,7 +86,7 @@ type (
 	Forget struct{ Tag string }
 )
 
-// measure sets the size of a record to what it takes for this client.
+// measure sets the size of a record as this client receives it.
 func (cl Client) measure(it *Item) {
 	if it.Size == 0 {
 		it.Size = it.size()
@@ -100,7 +100,7 @@ func (cl Client) measure(it *Item) {
 	it.Whole = 0
 }
 
-// size returns how many bytes a record takes that nobody has measured.
+// size computes the bytes of a record whose Size is not set.
 func (it *Item) size() int {
 	switch {
 	case it.Event != nil:
@@ -114,7 +114,7 @@ func (it *Item) size() int {
 
 // Merge takes a later record into this one, if nothing is lost by it: deltas of
 // one block are one delta; progress of a tool and the content of the queues, which are
-// cumulative, give way to newer ones. What it then shows is what the later one would have shown.
+// cumulative, are replaced by the newer record. The result has the same content as the later record.
 func (it *Item) Merge(later Item) bool {
 	if it.Known != later.Known {
 		return false

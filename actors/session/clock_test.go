@@ -9,7 +9,7 @@ import (
 	"troupe/actors/core"
 )
 
-// TestWallClock checks which differences of the clocks are steps, and that each is told once.
+// TestWallClock checks which differences of the clocks are steps, and that each is reported once.
 func TestWallClock(t *testing.T) {
 	var w wallClock
 	begin := time.Now()

@@ -99,8 +99,9 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 	s.goOnLoading(c)
 }
 
-// tellStart has session_start told, to extensions that see what they have registered. An event after
-// it that nobody listens to shows when its handlers are done: work and commands wait for them.
+// tellStart sends session_start, with a snapshot that includes what the extensions registered. A second event
+// without handlers follows it: its answer shows that all handlers of session_start have returned. Work and
+// commands wait until then.
 func (s *Session) tellStart(m extension.Registered) {
 	if m.Start == 0 {
 		return

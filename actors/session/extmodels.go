@@ -59,7 +59,7 @@ func (s *Session) addProviders(list []json.RawMessage) {
 	s.ext.send(words.Update{Snapshot: s.snapshot(true)})
 }
 
-// errBoundCommand and errBoundAddress refuse what a bound extension would have the daemon do outside its sandbox.
+// errBoundCommand and errBoundAddress refuse commands and requests that a bound extension would have the daemon make outside its sandbox.
 var (
 	errBoundCommand = errors.New("the session runs in a sandbox, where an extension can name no !command for a key or header")
 	errBoundAddress = errors.New("the network is off for this session, where an extension can name no address for requests of the daemon")

@@ -6,7 +6,7 @@ import (
 	"troupe/store"
 )
 
-// sessionFiles is what the sessions of a process share about files of sessions.
+// sessionFiles is the state that all sessions of a process share about session files.
 type sessionFiles struct {
 	holders fileHolders
 	lister  func() *store.Lister // finds sessions on disk, and remembers what it has read of their files

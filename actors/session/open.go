@@ -646,7 +646,7 @@ func (l *loader) spentIn(path string, depth int) *protocol.Usage {
 // modelOf is the model that a session was led with. One that is not known or has
 // no key is the session's all the same: a conversation goes to nobody it was not
 // meant for because a file is broken for a moment. Whoever asks for another model
-// gets that, and so does who was led by the demo. In dialects with ModelFallback
+// gets that, and so does a session that the demo model answered. In dialects with ModelFallback
 // the default model takes over, unless the configuration cannot be read or an
 // extension may still bring the model.
 func (w *workspace) modelOf(provider, id string, models Models, warn zerolog.Logger) *protocol.Model {

@@ -71,7 +71,7 @@ func beginnings(of core.OpenSpans) (list []protocol.Event) {
 	return list
 }
 
-// attachAgain answers a relay that attaches again for its client, and tells it what is open.
+// attachAgain answers a relay that attaches again for its client, and sends it the open spans.
 func (s *Session) attachAgain(seq uint64, to link.Client, data protocol.AttachedSession) {
 	open := s.clients.spans.OpenSpans
 	s.reply(seq, link.AttachedLate{AttachedSession: data, Outcome: s.outcome(), Open: openSpans(open)}, nil)

@@ -104,7 +104,7 @@ func (r *ring) close() {
 	r.forget()
 }
 
-// merge takes in a delta of the same block, or what the queues have now.
+// merge combines the record with a later one: a delta of the same block, or a newer content of the queues.
 func (m *remembered) merge(next link.Item) bool {
 	if _, ok := next.Event.(protocol.QueueChanged); ok {
 		return m.item.Merge(next)

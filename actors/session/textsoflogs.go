@@ -19,8 +19,8 @@ type textQueue struct {
 	latest map[string]*indexText // by session; present while its texts are written, nil if the latest one is
 }
 
-// enqueue replaces the text of a session that is to be written next. It reports whether the caller has to write: else
-// somebody does already.
+// enqueue replaces the text of a session that is written next. It reports whether the caller has to write it;
+// otherwise another goroutine is writing texts of this session.
 func (q *textQueue) enqueue(text indexText) (first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,7 +141,7 @@ func (cl *Cluster) repair(ctx context.Context, ids []cluster.SessionID, texts ma
 	return errors.Join(errs...)
 }
 
-// textOfLog returns the text of a session with what its log has beyond that. It has no ID if nothing was said.
+// textOfLog brings the text of a session up to date with its log. The result has no ID if the log has no message.
 func (cl *Cluster) textOfLog(ctx context.Context, id cluster.SessionID, text indexText) (indexText, error) {
 	tail, err := cl.Engine.Tail(ctx, id)
 	if err != nil || tail.Seq <= text.Seq { // it may be an old one

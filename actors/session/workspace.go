@@ -258,7 +258,7 @@ func (w *workspace) configure(shared *Shared, spec link.OpenSpec, rules protocol
 }
 
 // checkTools refuses a list of tools none of which exists, unless an extension may bring them: the session would
-// be without tools, and nobody has asked for that.
+// be without tools, most likely because of a misspelled name.
 //
 // In a root without files the tools that use files are missing on purpose, and a list of them is valid.
 func (w *workspace) checkTools(shared *Shared, spec link.OpenSpec) *protocol.Error {

@@ -43,8 +43,8 @@ var requestedCases = []requestedCase{
 	{[]string{"--model", "mock/mock-1", "--thinking", "high", "--name", "new"}, "mock-1 off new"},
 }
 
-// TestRequestedReplacesStored checks that flags and parameters of open_session replace what a stored
-// session says, however the session is named, and that what was not requested stays.
+// TestRequestedReplacesStored checks that flags and parameters of open_session replace the values of a
+// stored session, however the session is named, and that all other values stay.
 func TestRequestedReplacesStored(t *testing.T) {
 	t.Parallel()
 	const id = "stored-1"

@@ -64,8 +64,8 @@ type Word interface{ word() }
 
 // What is said to a VM.
 type (
-	// Start tells session_start to what has said Ready{N}. Snapshot shows what the extensions have
-	// registered as the session has taken it over. All other calls wait for it.
+	// Start calls the handlers of session_start in the VM that sent Ready{N}. Snapshot includes what the
+	// extensions registered, as the session accepted it. All other calls wait for Start.
 	Start struct {
 		N        uint64
 		Snapshot json.RawMessage

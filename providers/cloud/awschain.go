@@ -86,7 +86,7 @@ type awsConfig struct {
 
 // loadAWS reads the configuration of an account as config.LoadDefaultConfig of AWS's SDK for Go
 // does. It is not called, as it links the tables of endpoints of four services, which would be
-// paid for at every start (docs/decisions/0019-aws-chain.md); it says in tests what is right.
+// paid for at every start (docs/decisions/0019-aws-chain.md); it is the oracle of the tests.
 func loadAWS(ctx context.Context, in awsInput, proxy func(*http.Request) (*url.URL, error)) (*awsConfig, error) {
 	for _, s := range []awsSwitch{fipsSwitch, dualSwitch, ignoreSwitch} {
 		if err := s.check(); err != nil {

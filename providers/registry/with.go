@@ -68,7 +68,7 @@ func (x *extra) over(file *providerEntry) *providerEntry {
 	e.Headers = mergeHeaders(e.Headers, x.entry.Headers)
 	e.Compat = mergeCompat(e.Compat, x.entry.Compat)
 	if x.entry.whole {
-		e.models, e.whole = x.entry.models, true // what the file overrides stays
+		e.models, e.whole = x.entry.models, true // overrides of the file stay
 	}
 	return &e
 }

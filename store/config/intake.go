@@ -73,7 +73,7 @@ var (
 )
 
 // leadsOut reports whether a path of a project that is not trusted leads, through symbolic links,
-// out of it. A link in the working directory may lead to what is in that directory only: the
+// out of it. A link in the working directory may lead only to files of that directory: the
 // repository above may be somebody else's, such as one of all dotfiles of the user. A link in the
 // directories above may lead anywhere in the repository.
 func (in *intake) leadsOut(path string) bool {

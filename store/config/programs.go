@@ -84,7 +84,7 @@ var relativeImport = regexp.MustCompile("[\"'`](\\.{1,2}/[^\"'`\\n]+|\\.{1,2})[\
 
 var moduleEnds = []string{"", ".ts", ".js", ".mts", ".mjs", ".cts", ".cjs", ".tsx", ".jsx", ".json"}
 
-// follow takes up what the modules import from beside them, and these in turn.
+// follow adds the modules that are imported by a relative path, and those that they import in turn.
 func (p *programs) follow() {
 	read := map[string]bool{}
 	for len(p.todo) > 0 && len(read) < maxImports {

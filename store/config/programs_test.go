@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPrograms: what runs because it is named is listed, there or not, with what it imports.
+// TestPrograms checks that files which the settings name as programs are listed with their imports, whether
+// they exist or not.
 func TestPrograms(t *testing.T) {
 	project := "work/proj/.pi/"
 	w := folders(t, "work/proj/a/ext.ts=import {x} from './util'; import y from \"../shared/y.js\"; require(`./data.json`)", "work/proj/a/util.ts=export * from './more'", "work/proj/a/more/index.ts",

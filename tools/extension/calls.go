@@ -197,8 +197,8 @@ func typeOf(event json.RawMessage) string {
 	return e.Type
 }
 
-// enter has a call made. Until everything is loaded and session_start is told, and while
-// another session is about to begin, it waits: a gate that is not there yet would let everything pass.
+// enter makes a call. It waits until all extensions are loaded and have received session_start, and while
+// the session is being replaced: a gate that is not registered yet would let everything pass.
 func (v *vm) enter(k callKey, event string, f func()) {
 	v.do(func() {
 		v.open(k, event)

@@ -114,7 +114,7 @@ func (v *vm) bound() {
 	v.dispatch("bound", v.snapshot())
 }
 
-// update shows extensions what has changed of what they may read at any time.
+// update replaces the parts of the snapshot that have changed, which extensions may read at any time.
 func (v *vm) update(snapshot json.RawMessage) {
 	v.spec.Snapshot = merged(v.spec.Snapshot, snapshot)
 	v.dispatch("snap", string(snapshot))

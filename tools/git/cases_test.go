@@ -126,7 +126,7 @@ func TestBelowAnotherRepository(t *testing.T) {
 }
 
 // TestBelowOwnRepository checks a directory of which the repository above has files. Untracked files
-// outside of it stay out of the snapshot where they are too large, and what a task does there is merged.
+// outside of it stay out of the snapshot where they are too large, and changes of a task there are merged.
 func TestBelowOwnRepository(t *testing.T) {
 	t.Parallel()
 	w := newRepository(t)

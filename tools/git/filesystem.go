@@ -6,8 +6,8 @@ import (
 )
 
 // fileSystemSettings returns the settings of git that describe the file system of a directory, as it
-// really is. A repository says what its file system was when it was cloned: one that was made on macOS
-// or Windows and copied takes two files for one, or a link for a text.
+// really is. The repository's own settings describe the file system on which it was cloned: in one that was
+// cloned on macOS or Windows and copied, git takes two files for one, or a link for a text.
 //
 // core.precomposeUnicode is not among them, because only a git that was built for macOS obeys it.
 func fileSystemSettings(dir string) (list []string) {

@@ -42,7 +42,7 @@ func spread(dir string) {
 }
 
 // withoutPOSIX are the file systems that may lack symbolic links or the mode of a file, by their magic
-// numbers: FAT, exFAT, NTFS, CIFS, 9P, and FUSE, behind which anything may be.
+// numbers: FAT, exFAT, NTFS, CIFS, 9P, and FUSE, which may serve any file system.
 var withoutPOSIX = []int64{
 	unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC, 0x5346544e, 0x7366746e, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC,
 	unix.SMB_SUPER_MAGIC, unix.V9FS_MAGIC, unix.FUSE_SUPER_MAGIC,

@@ -280,7 +280,7 @@ func (s source) findIgnored(ctx context.Context, g command) error {
 // listUntracked measures files that git does not track. Where those outside of the opened directory
 // are too large, they stay out of the snapshot.
 func (s source) listUntracked(l *listing, paths []string) error {
-	var inside, outside untracked
+	var inside, outside untrackedFiles
 	for _, path := range paths {
 		if strings.HasPrefix(path, s.prefix) {
 			inside.add(s, l, path)
@@ -297,7 +297,7 @@ func (s source) listUntracked(l *listing, paths []string) error {
 		plain, most, each = s.most, s.most, s.most
 	}
 	if s.prefix != "" && (inside.all+outside.all > most || outside.largest > each) {
-		*l, outside = within, untracked{}
+		*l, outside = within, untrackedFiles{}
 		l.only = s.prefix
 	}
 	all, largest, name := inside.all+outside.all, inside.largest, inside.name
@@ -312,13 +312,13 @@ func (s source) listUntracked(l *listing, paths []string) error {
 	return nil
 }
 
-// untracked are files that git does not track.
-type untracked struct {
+// untrackedFiles sums the sizes of files that git does not track.
+type untrackedFiles struct {
 	all, largest int64  // bytes
 	name         string // of the largest
 }
 
-func (u *untracked) add(s source, l *listing, path string) {
+func (u *untrackedFiles) add(s source, l *listing, path string) {
 	if dir, ok := strings.CutSuffix(path, "/"); ok {
 		l.nested = append(l.nested, dir)
 		return

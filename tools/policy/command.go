@@ -253,8 +253,8 @@ func (c simple) starts() []simple {
 }
 
 // allowedBy says whether a rule names a command. A star in it stands for arguments that
-// do nothing which the program is not there for. Others have to stand in the rule, as
-// often; and so has what it starts, unless that is allowed itself.
+// do no more than the program's purpose. All other arguments have to be in the rule, as often
+// as in the command; so has a program that it starts, unless another rule allows that program.
 func (j *commandJudge) allowedBy(c simple, r *Rule) bool {
 	if !c.fits(&r.command) {
 		return false
@@ -277,8 +277,8 @@ func (j *commandJudge) allowedBy(c simple, r *Rule) bool {
 	})
 }
 
-// wraps says whether what a wrapper starts is allowed, or named by the wrapper's own rule. What
-// xargs starts gets arguments that nobody sees.
+// wraps reports whether the program that a wrapper starts is allowed, or named by the wrapper's
+// own rule. Programs under xargs get arguments that the command does not show.
 func (j *commandJudge) wraps(c simple, head string, named []string) bool {
 	started := c.starts()
 	if len(started) == 0 {

@@ -36,7 +36,7 @@ type wrapper struct {
 	long          string // options with two dashes; with a = those that take a value
 	own           int
 	assigns       bool // words with a = before the program set variables
-	through       bool // what it starts is all that it does: it counts for rules that allow
+	through       bool // it does nothing but start another program, which rules that allow judge instead
 }
 
 // wrappers are as in GNU coreutils 9.1, findutils 4.9, util-linux 2.38, time 1.9, sudo

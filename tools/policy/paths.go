@@ -18,7 +18,7 @@ func (p *Place) patterns(spec string, a action) []string {
 	if a == allow {
 		return list
 	}
-	for _, pattern := range slices.Clone(list) { // what limits a link limits what it leads to
+	for _, pattern := range slices.Clone(list) { // a limit on a link is a limit on its target
 		list = merge(list, []string{p.resolved(pattern)})
 	}
 	return list

@@ -435,7 +435,7 @@ func TestLinksBeforeDots(t *testing.T) {
 }
 
 // TestRepositoriesOfAnyName: what git takes for a repository is edited like .git, and a rule
-// for git is none in another directory.
+// for git does not apply in another directory.
 func TestRepositoriesOfAnyName(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)

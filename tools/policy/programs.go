@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// program is one of which it is known what a star in a rule may stand for: none of these
-// arguments starts another program, and none writes a file that the command does not show.
-// Everything else, an option that is not listed above all, asks.
+// program lists the arguments that a star in a rule may stand for: none of them starts another
+// program or writes a file that the command does not name. Any other argument, above all an
+// option that is not listed, asks.
 type program struct {
 	page   string // the documentation that was read, with the version
 	any    bool   // it has no option that does more than read and print
@@ -30,8 +30,8 @@ const (
 	go125     = "cmd/go of Go 1.25"
 )
 
-// programs are by name, git, go, npm and cargo with the word that says what they do. The list is
-// short on purpose: an entry has to be right about all options that the program has.
+// programs holds the known programs by name; git, go, npm and cargo with their subcommand. The list
+// is short on purpose: an entry has to be right about all options of the program.
 var programs = map[string]program{
 	"ls": {page: "ls(1), " + coreutils, any: true}, "cat": {page: "cat(1), " + coreutils, any: true}, "echo": {page: "bash(1), 5.2", any: true},
 	"wc": {page: "wc(1), " + coreutils, any: true}, "head": {page: "head(1), " + coreutils, any: true}, "tail": {page: "tail(1), " + coreutils, any: true},
@@ -73,7 +73,7 @@ var programs = map[string]program{
 	"gofmt": {page: "gofmt of Go 1.25", flags: "dels", also: `^-(r|simplify)$`},
 	"tar":   {page: "tar(1), GNU tar 1.34", flags: "tvzjJ", valued: "f", operand: `^[^:]*$`, check: tarLists},
 
-	// What these write is what they are there for.
+	// Writing files is the purpose of these programs.
 	"mkdir": {page: "mkdir(1), " + coreutils, flags: "pv", valued: "m", long: "parents verbose mode="}, "rmdir": {page: "rmdir(1), " + coreutils, flags: "pv", long: "parents verbose"},
 	"touch": {page: "touch(1), " + coreutils, flags: "acmh", valued: "dtr", long: "no-create date= time= reference= no-dereference"},
 	"cp":    {page: "cp(1), " + coreutils, flags: "aRrfinpuvLPHdlsxTb", valued: "t", long: "archive recursive force interactive no-clobber parents preserve preserve= update verbose backup target-directory="},
@@ -113,10 +113,10 @@ const (
 	plainName = `^[A-Za-z0-9_][A-Za-z0-9_./:-]*$`
 )
 
-// families are programs that do one thing or another, by the word that comes next.
+// families are the programs with subcommands.
 var families = map[string]bool{"git": true, "go": true, "npm": true, "cargo": true}
 
-// known is what is known of a command, and the words after what names it.
+// known returns the entry of the command's program, and the words after the program and its subcommand.
 func (c simple) known() (program, []word, bool) {
 	name := c.words[0].value
 	if dir, base := path.Split(name); dir == "/bin/" || dir == "/usr/bin/" {
@@ -138,7 +138,7 @@ func (c simple) known() (program, []word, bool) {
 // for. Words that the rule itself has count as such, as often as it has them.
 func (c simple) harmlessBut(named []string) bool {
 	p, words, ok := c.known()
-	if !ok { // nothing but what the rule has
+	if !ok { // only the words of the rule itself
 		left := slices.Clone(named)
 		return !slices.ContainsFunc(c.words[1:], func(w word) bool { return !take(&left, w) })
 	}
@@ -198,7 +198,7 @@ func (p *program) takes(option string) bool {
 	return slices.Contains(known, key+"=") || p.single && !attached && slices.Contains(known, name) || p.single && p.also != "" && expression(p.also).MatchString(option)
 }
 
-// takesShort says whether letters behind a dash are options, the last one perhaps with a number.
+// takesShort reports whether the letters after a dash are options; the last one may have a number.
 func (p *program) takesShort(letters string) bool {
 	for i, c := range letters {
 		if strings.ContainsRune(p.valued, c) {

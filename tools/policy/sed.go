@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// sedOrders says whether a script of sed has other commands than those that only print
-// and change what is printed.
+// sedOrders reports whether a sed script has commands that do more than print or change the
+// output.
 func sedOrders(words []word) bool {
 	var scripts []string
 	var operands []word

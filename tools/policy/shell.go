@@ -131,7 +131,7 @@ func (s *script) hide(why string) {
 	s.hidden = true
 }
 
-// conceal notes that a command may start what is not known, and has it in its text.
+// conceal records that a command may start an unknown program that its own text contains.
 func (s *script) conceal(why string) {
 	s.behindIt = cmp.Or(s.behindIt, why)
 	s.hidden = true

@@ -58,7 +58,7 @@ func ParseFilter(glob, root string) (*Filter, error) {
 	return f, nil
 }
 
-// verdict is what a filter or ignore files decide about a path.
+// verdict is the decision of a filter or of ignore files about a path.
 type verdict int
 
 const (

@@ -107,7 +107,7 @@ func belowTop(path string) string {
 	return strings.Trim(filepath.ToSlash(strings.TrimPrefix(path, filepath.VolumeName(path))), "/")
 }
 
-// maxIgnoreFile bounds what is read of an ignore file.
+// maxIgnoreFile is the number of bytes that are read of an ignore file.
 const maxIgnoreFile = 1 << 20
 
 // loadRules adds those of an ignore file for the directory rel. A file that is
@@ -144,7 +144,7 @@ func expandBraces(content string) string {
 }
 
 // alternativesOf reads text up to its end or, in braces, up to the closing one,
-// and returns what it may stand for, and what follows.
+// and returns its alternatives and the text after it.
 func alternativesOf(text string, inBraces bool) (all []string, rest string, ok bool) {
 	current := []string{""}
 	for i := 0; i < len(text); i++ {
@@ -242,7 +242,7 @@ func excludesSetting(content string) (value string, found bool) {
 // maxGitFile bounds the files of git that hold a path.
 const maxGitFile = 16 << 10
 
-// gitDir is where a repository keeps what all its worktrees share.
+// gitDir returns the directory of a repository that all its worktrees share.
 func gitDir(dir string) string {
 	git := filepath.Join(dir, ".git")
 	content, err := bounded.ReadFile(git, maxGitFile)

@@ -76,7 +76,7 @@ func encode(origin source, at endpoint, list []model) ([]byte, error) {
 	return append(b, "\n]}\n"...), nil
 }
 
-// withDefaults adds to a head what its models may still override.
+// withDefaults adds values to a head that its models may still override.
 func withDefaults(h head, at endpoint) head {
 	compat := map[string]json.RawMessage{}
 	for _, flag := range at.supports {
