@@ -45,26 +45,27 @@ func (q *textQueue) next(id string) (text indexText, more bool) {
 	return *latest, true
 }
 
-// lists is what this node writes to the index, and reads beside it, for lists of sessions.
+// lists is the state of a node for lists of sessions: index texts that it still has to write, and texts that it
+// read from logs.
 type lists struct {
 	texts  textQueue
-	logged textsOfLogs
+	logged logTextCache
 }
 
-// textsOfLogs are texts that this node has read from logs. Each is that of the log up to its Seq. One without an ID is
-// of a log in which nothing was said. It is safe for concurrent use.
-type textsOfLogs struct {
+// logTextCache holds the texts that this node has read from logs. Each text describes its log up to Seq. A text without
+// ID belongs to a log without messages. It is safe for concurrent use.
+type logTextCache struct {
 	mu sync.Mutex
 	of map[cluster.SessionID]indexText
 }
 
-func (t *textsOfLogs) get(id cluster.SessionID) indexText {
+func (t *logTextCache) get(id cluster.SessionID) indexText {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.of[id]
 }
 
-func (t *textsOfLogs) set(id cluster.SessionID, text indexText) {
+func (t *logTextCache) set(id cluster.SessionID, text indexText) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.of == nil {
@@ -74,7 +75,7 @@ func (t *textsOfLogs) set(id cluster.SessionID, text indexText) {
 }
 
 // keepOnly forgets texts of other sessions.
-func (t *textsOfLogs) keepOnly(ids []cluster.SessionID) {
+func (t *logTextCache) keepOnly(ids []cluster.SessionID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := make(map[cluster.SessionID]indexText, len(ids))
