@@ -112,6 +112,7 @@ type StreamError struct {
 	Body       string        // what the provider said, whole but for its length, for the log; free of secrets
 	Status     int           // HTTP status, 0 if there was none
 	RetryAfter time.Duration // how long the provider asked us to wait, 0 if it did not say
+	Repeats    int           // how often the request was repeated before it failed for good
 }
 
 func (e *StreamError) Error() string { return e.Message }

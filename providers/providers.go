@@ -181,11 +181,12 @@ type Network struct {
 	Stall protocol.StallLimits // replaces [DefaultStall] field by field
 }
 
-// Repeats says how a request that failed before its answer began is made again,
-// without anybody noticing but the log: what the official clients of these
-// services do. The zero value makes none. It is below the retries of a session,
-// which its clients see and which begin when the repeats are used up.
+// Repeats says how a request that failed before its answer began is repeated. Only the log shows these
+// repeats, which the official clients of these services make as well. The zero value allows no repeat.
+// Failures carry the number of repeats made, so that a session can count them among its own retries,
+// which its clients see.
 type Repeats struct {
-	Max     int           // how often at most
-	MaxWait time.Duration // a server that asks for more is not asked again; 0 is no limit
+	Max      int           // how often at most
+	MaxWait  time.Duration // the request fails if the server asks for a longer wait; 0 is no limit
+	MaxQuiet time.Duration // as MaxWait, for a caller that announces longer waits and makes them itself
 }

@@ -103,7 +103,7 @@ func (m *Machine) summarise(c *compacting) {
 	c.attempt, c.before = m.newAttempt(), m.size
 	m.enter(c)
 	c.ask.Attempt, c.ask.Model, c.ask.Level = c.attempt, m.model, m.Level()
-	c.ask.Reason, c.ask.Retries = c.reason, c.again
+	c.ask.Reason, c.ask.Retries, c.ask.Repeats = c.reason, c.again, m.repeatsLeft(&c.retries)
 	if why := m.request(c.attempt, c.ask); why != "" {
 		m.compactionOver(c, protocol.AutoCompactionEnd{}, refusedByBudget(why))
 	}

@@ -24,6 +24,9 @@ func Describe(e Effect) string {
 		return "Emit " + DescribeEvent(e.Event)
 	case StartStream:
 		text := fmt.Sprintf("StartStream attempt=%d model=%s/%s level=%s", e.Attempt, e.Model.Provider, e.Model.ID, e.Level)
+		if e.Again {
+			text += fmt.Sprintf(" repeats=%d", e.Repeats)
+		}
 		if e.SystemPrompt != nil {
 			text += fmt.Sprintf(" system=%q", *e.SystemPrompt)
 		}

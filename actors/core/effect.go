@@ -105,6 +105,7 @@ type StartStream struct {
 	SystemPrompt *string
 	Must         string // the tool that it has to call, "" for none
 	Again        bool   // the request before it failed
+	Repeats      int    // how often the request may be repeated, visibly or not; RetriesOff without retries
 }
 
 // StartTool runs a tool call, Unbound without the session's sandbox.
@@ -277,6 +278,7 @@ type Summarise struct {
 	Redo         bool   // a compaction leaves out the newest answer: it will be made again
 	Reason       string // of a compaction, as on the wire
 	Retries      bool   // the request that did not fit is made again behind it
+	Repeats      int    // how often each request for it may be repeated, as in StartStream
 }
 
 // Cancel stops whatever was begun as an attempt. Results that still come are

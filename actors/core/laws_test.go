@@ -720,8 +720,10 @@ func (h *history) streamStep(s *streaming) {
 		h.retire()
 		kind := rapid.SampledFrom([]protocol.ErrorKind{protocol.ErrorOverloaded, protocol.ErrorInvalid, protocol.ErrorOverflow}).Draw(h.t, "kind")
 		mine := sameModel(s.model, h.m.model)
-		h.note(func(w *twin) { w.failed(kind.Retryable(), kind == protocol.ErrorOverflow && mine) })
-		h.step(StreamEnd{Attempt: epoch, Err: kind.Errorf("failed")})
+		err := kind.Errorf("failed")
+		err.Repeats = h.pick(3, "repeats")
+		h.note(func(w *twin) { w.failed(kind.Retryable(), kind == protocol.ErrorOverflow && mine, err.Repeats) })
+		h.step(StreamEnd{Attempt: epoch, Err: err})
 	default:
 		if n == 0 {
 			h.note((*twin).firstByte)

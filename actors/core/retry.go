@@ -3,7 +3,8 @@ package core
 import "troupe/protocol"
 
 // retries counts how often one piece of work was tried again: for an answer
-// over the runs that failed, for a summary within its compaction.
+// over the runs that failed, for a summary within its compaction. The repeats that
+// its requests made without an event count as well.
 type retries struct {
 	made      int
 	announced int   // number of the latest auto_retry_start, 0 before the first
@@ -15,14 +16,33 @@ type retries struct {
 // settings allow: after that the client should hear of it.
 const maxRetryTime = 30 * 60 * 1000 // milliseconds
 
+// RepeatsAllowed is how often the settings allow a new request to be repeated.
+func (m *Machine) RepeatsAllowed() int { return m.repeatsLeft(&retries{}) }
+
 // mayRetry says whether a failure is followed by another attempt.
 func (m *Machine) mayRetry(t *retries, err *protocol.StreamError) bool {
-	made := t.made
-	if t.won {
-		made = 0
-	}
+	made := t.pending()
 	tooLong := made > 0 && m.clock()-t.since > maxRetryTime
-	return err != nil && m.overBudget() == "" && err.Kind.Retryable() && m.AutoRetry && !m.stopping() && made < m.set.MaxRetries && !tooLong
+	return err != nil && m.overBudget() == "" && err.Kind.Retryable() && m.AutoRetry && !m.stopping() && made+err.Repeats < m.set.MaxRetries && !tooLong
+}
+
+// pending is the number of retries since the last answer.
+func (t *retries) pending() int {
+	if t.won {
+		return 0
+	}
+	return t.made
+}
+
+// RetriesOff stands for the number of retries left in a session that makes none.
+const RetriesOff = -1
+
+// repeatsLeft is how often the settings allow the next request to be repeated.
+func (m *Machine) repeatsLeft(t *retries) int {
+	if !m.AutoRetry {
+		return RetriesOff
+	}
+	return max(0, m.set.MaxRetries-t.pending())
 }
 
 // scheduleRetry waits before the next attempt.
@@ -30,7 +50,7 @@ func (m *Machine) scheduleRetry(t *retries, a *retrying) {
 	if t.made == 0 {
 		t.since = m.clock()
 	}
-	t.made++
+	t.made += a.failure.Repeats + 1
 	a.number, a.attempt = t.made, m.newAttempt()
 	m.enter(a)
 	m.do(ScheduleRetry{Attempt: a.attempt, Number: a.number, After: a.failure.RetryAfter})

@@ -183,7 +183,7 @@ func (m *Machine) leaveBranch(nav protocol.NavigateTree) {
 	m.enter(a)
 	m.request(a.attempt, Summarise{ // that the budget allows it is known
 		Attempt: a.attempt, Model: m.model, Level: m.Level(), Branch: m.swap.cmd.Seq,
-		Instructions: nav.CustomInstructions, Replace: nav.ReplaceInstructions,
+		Instructions: nav.CustomInstructions, Replace: nav.ReplaceInstructions, Repeats: m.RepeatsAllowed(),
 	})
 	for len(m.waiting) > 0 && protocol.TraitsOf(m.waiting[0].Cmd).KeepsBranch() {
 		c := m.waiting[0]

@@ -108,7 +108,10 @@ func (m *Machine) ask(r *run) {
 	m.turns++
 	s := &streaming{step{run: r, attempt: m.newAttempt()}, newStream(m.model, m.now)}
 	m.enter(s)
-	why := m.request(s.attempt, StartStream{Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools, SystemPrompt: r.system, Must: m.mustCall(), Again: m.work.retries.made > 0 && !m.work.retries.won})
+	why := m.request(s.attempt, StartStream{
+		Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools, SystemPrompt: r.system, Must: m.mustCall(),
+		Again: m.work.retries.pending() > 0, Repeats: m.repeatsLeft(&m.work.retries),
+	})
 	if why != "" {
 		m.breakOff(r, s.stream, protocol.StopError, why.Error(), ending{outcome: failed})
 	}
@@ -242,7 +245,7 @@ func (m *Machine) closeRun(r *run, e ending) {
 	if e.outcome == aborted {
 		why = m.retryCancelled()
 	}
-	m.failRetries(m.work.retries.made, why)
+	m.failRetries(m.work.retries.announced, why)
 	if recovers {
 		m.recover()
 		return

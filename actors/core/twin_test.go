@@ -195,12 +195,12 @@ func (w *twin) abort() {
 	w.state, w.joinable, w.tries, w.retryWon = "idle", false, 0, false
 }
 
-func (w *twin) failed(retryable, overflow bool) {
+func (w *twin) failed(retryable, overflow bool, repeats int) {
 	w.joinable, w.overflow = false, false
 	if w.retryWon {
 		w.tries, w.retryWon = 0, false
 	}
-	if retryable && w.tries < w.set.MaxRetries {
+	if w.tries += repeats; retryable && w.tries < w.set.MaxRetries {
 		w.tries++
 		w.state = "retrying"
 		return

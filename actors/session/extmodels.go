@@ -98,7 +98,8 @@ type modelAnswered struct {
 func (s *Session) askModel(c actor.Context, m extension.Complete) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.ext.asks.answers[m.Op] = cancel
-	models, catalog, base, root, pid, sandbox := s.models(), s.catalog(), s.work.newRequest(), s.ext.root, s.ext.pid, s.work.env.Sandbox
+	models, catalog, base, root, pid, sandbox := s.models(), s.catalog(), s.work.newRequest(s.m.RepeatsAllowed()), s.ext.root, s.ext.pid, s.work.env.Sandbox
+	base.Repeats.MaxQuiet = 0 // no event announces a wait of such a request
 	kernel.Background(c, func() any {
 		if err := checkBoundModel(sandbox, m.Args, catalog); err != nil {
 			return modelAnswered{op: m.Op, err: err}

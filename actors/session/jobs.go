@@ -22,7 +22,7 @@ func (s *Session) startStream(c actor.Context, e core.StartStream) {
 		s.inputs.cause(core.StreamEnd{Attempt: e.Attempt, Err: protocol.ErrorInternal.Errorf("session cannot be read: %s", err)})
 		return
 	}
-	req := s.work.newRequest()
+	req := s.work.newRequest(e.Repeats)
 	req.Model, req.Thinking, req.SessionID, req.Why = e.Model, e.Level, s.file.id, providers.ForRun
 	if e.Again {
 		req.Why = providers.ForRetry
@@ -130,7 +130,7 @@ func (s *Session) bashEnv() *tools.Env {
 
 // startSummary hands a summary to a worker.
 func (s *Session) startSummary(c actor.Context, e core.Summarise) {
-	base := s.work.newRequest()
+	base := s.work.newRequest(e.Repeats)
 	base.Model, base.Thinking, base.Cache = e.Model, e.Level, providers.CacheNone
 	reserve, keep := s.work.files.Compaction.For(e.Model.Provider + "/" + e.Model.ID)
 	var err error

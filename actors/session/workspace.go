@@ -327,21 +327,36 @@ func (w *workspace) chooseModel(shared *Shared, spec link.OpenSpec) (choice prov
 	return choice, scope, nil
 }
 
-// newRequest begins a request to a model, of a run or for a summary. How it fails
-// is a matter of the dialect, which may have changed since the last.
-func (w *workspace) newRequest() providers.Request {
-	req, rules, provider := w.request, w.settings.Rules, w.files.Retry.Provider
+// newRequest returns a request to a model, without the model and the conversation. left is how often
+// the settings allow it to be repeated. How it fails depends on the dialect, which may have changed
+// since the last request.
+func (w *workspace) newRequest(left int) providers.Request {
+	req, rules := w.request, w.settings.Rules
 	req.FullErrors = rules.FullErrors
-	req.Repeats = providers.Repeats{Max: int(provider.MaxRetries), MaxWait: time.Duration(provider.MaxRetryDelayMs) * time.Millisecond}
-	if req.Repeats.Max < 0 && !rules.FailAtOnce {
-		req.Repeats.Max = silentRepeats
-	}
+	req.Repeats = silentRepeats(w.files.Retry.Provider, rules, left)
 	return req
 }
 
-// silentRepeats is how often pi up to 0.74 asks again before it says that a
-// request failed.
-const silentRepeats = 2
+const (
+	oldPiRepeats = 2               // how often pi up to 0.74 repeats a request before it reports a failure
+	maxQuietWait = 2 * time.Second // the default of retry.baseDelayMs: longer waits are announced
+)
+
+// silentRepeats returns how a request is repeated before the session sees a failure: at most left times.
+// With the session's retries switched off, only retry.provider.maxRetries counts.
+func silentRepeats(set config.ProviderRetry, rules protocol.Rules, left int) providers.Repeats {
+	r := providers.Repeats{MaxWait: time.Duration(set.MaxRetryDelayMs) * time.Millisecond}
+	if left == core.RetriesOff {
+		r.Max = int(max(set.MaxRetries, 0))
+		return r
+	}
+	wanted := int(set.MaxRetries)
+	if wanted < 0 && !rules.FailAtOnce {
+		wanted = oldPiRepeats
+	}
+	r.Max, r.MaxQuiet = max(0, min(wanted, left)), maxQuietWait
+	return r
+}
 
 // waitForDefault keeps a new session from another model than the settings' while
 // models.json, where it may be described, cannot be read. If it can, the settings

@@ -318,7 +318,7 @@ var mutants = []mutant{
 	{"an answer that has begun is asked for again", "providers/wire/repeat.go", "return failed, false\n\t}\n\tx.drain", "return failed, true\n\t}\n\tx.drain", wires},
 	{"a service that wants no repeat is asked again", "providers/wire/repeat.go", "case \"false\":", "case \"no\":", wires},
 	{"an abort waits for the repeat", "providers/wire/repeat.go", "case <-ctx.Done():\n\t\treturn false", "case <-make(chan int):\n\t\treturn false", wires},
-	{"a passing failure fails the run", "actors/session/workspace.go", "req.Repeats.Max = silentRepeats", "req.Repeats.Max = 0", passes},
+	{"a passing failure fails the run", "actors/session/workspace.go", "wanted = oldPiRepeats", "wanted = 0", passes},
 	{"a key in a sentence is shown", "providers/wire/errortext.go", "return shown(strings.ToValidUTF8(text, \"\\uFFFD\"))", "return strings.ToValidUTF8(text, \"\\uFFFD\")", words},
 	{"a manual compaction is silent", "protocol/events.go",
 		"ev.ErrorMessage}, true\n", "ev.ErrorMessage}, ev.Reason != \"manual\"\n", lines},

@@ -38,8 +38,16 @@ func TestPassingFailure(t *testing.T) {
 		{"union, not wanted by the service", nil, `{"retry":{"baseDelayMs":1}}`, []harness.Answer{never, harness.Text("fine")}, 2, "agent_end auto_retry_start agent_end auto_retry_end"},
 		{"union, after content", nil, `{"retry":{"baseDelayMs":1}}`, []harness.Answer{cutOff("half"), harness.Text("fine")}, 2, "agent_end auto_retry_start agent_end auto_retry_end"},
 		{"union, switched off", nil, `{"retry":{"baseDelayMs":1,"provider":{"maxRetries":0}}}`, []harness.Answer{overloaded, harness.Text("fine")}, 2, "agent_end auto_retry_start agent_end auto_retry_end"},
-		{"union, no retry by the session", nil, `{"retry":{"enabled":false}}`, []harness.Answer{overloaded, harness.Text("fine")}, 2, "agent_end"},
-		{"union, a wait that is too long", nil, `{"retry":{"enabled":false,"provider":{"maxRetryDelayMs":2000}}}`, []harness.Answer{harness.WithHeader("Retry-After", "30", overloaded), harness.Text("fine")}, 1, "agent_end"},
+		{"union, without end", nil, `{"retry":{"baseDelayMs":1}}`, []harness.Answer{overloaded, overloaded, overloaded, overloaded, harness.Text("fine")}, 4, "agent_end auto_retry_start agent_end auto_retry_end"},
+		{"union, off", nil, `{"retry":{"enabled":false}}`, []harness.Answer{overloaded, harness.Text("fine")}, 1, "agent_end"},
+		{"union, off but for the provider", nil, `{"retry":{"enabled":false,"provider":{"maxRetries":1}}}`, []harness.Answer{overloaded, overloaded, harness.Text("fine")}, 2, "agent_end"},
+		{"union, none", nil, `{"retry":{"maxRetries":0}}`, []harness.Answer{overloaded, harness.Text("fine")}, 1, "agent_end"},
+		{"union, one", nil, `{"retry":{"maxRetries":1}}`, []harness.Answer{overloaded, overloaded, harness.Text("fine")}, 2, "agent_end"},
+		{"union, two", nil, `{"retry":{"maxRetries":2}}`, []harness.Answer{overloaded, overloaded, overloaded, harness.Text("fine")}, 3, "agent_end"},
+		{"union, two, more of the provider", nil, `{"retry":{"maxRetries":2,"provider":{"maxRetries":5}}}`, []harness.Answer{overloaded, overloaded, overloaded, harness.Text("fine")}, 3, "agent_end"},
+		{"union, two, one of the provider", nil, `{"retry":{"baseDelayMs":1,"maxRetries":2,"provider":{"maxRetries":1}}}`, []harness.Answer{overloaded, overloaded, overloaded, harness.Text("fine")}, 3, "agent_end auto_retry_start agent_end auto_retry_end"},
+		{"union, a wait that the service wants", nil, `{"retry":{"maxAgentDelayMs":1}}`, []harness.Answer{harness.WithHeader("Retry-After", "25", overloaded), harness.Text("fine")}, 2, "agent_end auto_retry_start agent_end auto_retry_end"},
+		{"pi1, one, more of the provider", []string{"--dialect", "pi1"}, `{"retry":{"maxRetries":1,"provider":{"maxRetries":5}}}`, []harness.Answer{overloaded, overloaded, harness.Text("fine")}, 2, "agent_end"},
 		{"s0", []string{"--dialect", "s0"}, `{}`, []harness.Answer{overloaded, harness.Text("fine")}, 2, "agent_end"},
 		{"s2", []string{"--dialect", "s2"}, `{}`, []harness.Answer{overloaded, harness.Text("fine")}, 2, "agent_end"},
 		{"s3", []string{"--dialect", "s3"}, `{}`, []harness.Answer{overloaded, harness.Text("fine")}, 2, "agent_end"},
@@ -129,7 +137,8 @@ func TestPassingFailure_once(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(out, `"agent_end"`))
 }
 
-// TestPassingFailure_abort checks that the wait before a repeat ends when the run is aborted.
+// TestPassingFailure_abort checks that a long wait is announced, and that it ends when the run is
+// aborted.
 func TestPassingFailure_abort(t *testing.T) {
 	t.Parallel()
 	p := harness.NewPlace(t)
@@ -148,6 +157,7 @@ func TestPassingFailure_abort(t *testing.T) {
 		d.OK(`{"type":"prompt","message":"go"}`)
 		p.Model.Request(requests)
 		requests++
+		assert.EqualValues(t, 50_000, d.Event("auto_retry_start").Get("delayMs").Int())
 		d.OK(c.end)
 		d.Event("agent_settled")
 		if c.prompt {

@@ -22,6 +22,8 @@ import (
 func (s *suite) repeats(t *testing.T) {
 	const ms = time.Millisecond
 	twice := providers.Repeats{Max: 2, MaxWait: time.Minute}
+	quiet := twice
+	quiet.MaxQuiet = 2 * time.Second
 	refuse := func(status int, header ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			for i := 0; i < len(header); i += 2 {
@@ -62,6 +64,7 @@ func (s *suite) repeats(t *testing.T) {
 		{"a wait of nothing", []http.HandlerFunc{refuse(429, "Retry-After", "0"), answer}, twice, protocol.StallLimits{}, []time.Duration{500 * ms}, ""},
 		{"too long a wait", []http.HandlerFunc{refuse(429, "Retry-After", "61"), answer}, twice, protocol.StallLimits{}, nil, "Server requested 61s retry delay (max: 60s). "},
 		{"no wait too long", []http.HandlerFunc{refuse(429, "Retry-After", "61"), answer}, providers.Repeats{Max: 1}, protocol.StallLimits{}, []time.Duration{61 * time.Second}, ""},
+		{"a wait that the caller announces", []http.HandlerFunc{refuse(500), refuse(429, "Retry-After", "25"), answer}, quiet, protocol.StallLimits{}, []time.Duration{500 * ms}, "429"},
 		{"a broken connection", []http.HandlerFunc{hang, hang, answer}, twice, protocol.StallLimits{}, []time.Duration{500 * ms, 1500 * ms}, ""},
 		{"headers and nothing else", []http.HandlerFunc{nothing, answer}, twice, protocol.StallLimits{}, nil, "ended without"},
 		{"a part of an answer", []http.HandlerFunc{half, answer}, twice, protocol.StallLimits{}, nil, "ended without"},
@@ -113,6 +116,7 @@ func (s *suite) repeat(t *testing.T, c repeated) {
 		if c.text != "" {
 			require.NotNil(t, failed)
 			require.Contains(t, failed.Message, c.text)
+			require.Equal(t, len(asked)-1, failed.Repeats)
 			return
 		}
 		require.Nil(t, failed)

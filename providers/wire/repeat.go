@@ -59,8 +59,11 @@ func (x *exchange) run() *protocol.StreamError {
 	}
 	call.tapped(x.req.Taps)
 	waits := waitsOf(x.req.Repeats)
-	for {
+	for made := 0; ; made++ {
 		failed, passes := x.attempt(call)
+		if failed != nil {
+			failed.Repeats = made
+		}
 		if failed == nil || !passes {
 			return failed
 		}
@@ -70,6 +73,9 @@ func (x *exchange) run() *protocol.StreamError {
 		}
 		if most := x.req.Repeats.MaxWait; most > 0 && failed.RetryAfter > most {
 			failed.Message = fmt.Sprintf("Server requested %s retry delay (max: %s). %s", seconds(failed.RetryAfter), seconds(most), failed.Message)
+			return failed
+		}
+		if most := x.req.Repeats.MaxQuiet; most > 0 && failed.RetryAfter > most {
 			return failed
 		}
 		wait = max(wait, failed.RetryAfter)
