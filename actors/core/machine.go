@@ -139,6 +139,7 @@ type beside struct {
 	swap        *sessionSwitch // is under way; nil for none
 	waiting     []Command      // behind a command that replaces the session
 	lookUps     int            // of commands that have waited
+	reloading   bool           // a reload_resources was executed, and the settings have not been replaced
 }
 
 func (b *beside) empty() bool {

@@ -123,6 +123,7 @@ func (m *Machine) reloadResources(c Command) {
 		m.fail(c, protocol.CodeSessionBusy.Errorf("Wait for the current response to finish before reloading."))
 		return
 	}
+	m.reloading = true
 	m.do(Reconfigure{c.Seq})
 }
 
@@ -135,6 +136,7 @@ func (in Reconfigured) apply(m *Machine) {
 	m.keepChoices(nil)
 	m.limitsChanged(in.Spent)
 	if in.Seq != 0 {
+		m.reloading = false
 		m.emit(m.changed("reload"))
 		m.do(Reply{Seq: in.Seq, Data: in.Data})
 	}

@@ -258,10 +258,11 @@ func (s *Session) extensionsEnded(c actor.Context) {
 	hooks := slices.Sorted(maps.Keys(s.ext.asks.hooks))
 	s.stopCompletions()
 	s.answerReload()
-	gated, held := s.ext.listens["tool_call"], s.ext.load.held
+	gated, held, again := s.ext.listens["tool_call"], s.ext.load.held, s.ext.load.again
 	commands := &s.reported.commands
 	commands.over, commands.running = append(commands.over, commands.running...), nil
 	s.ext = extensions{nth: s.ext.nth}
+	s.ext.load.again = again
 	if s.m.Done() {
 		s.onClosed(c)
 		return

@@ -41,9 +41,11 @@ func (s *Session) waits(cmd protocol.Command) bool {
 	return s.busy() && (protocol.TraitsOf(cmd).Is(protocol.NeedsExtensions) || len(s.ext.load.held) > 0 && !passes(cmd))
 }
 
-// leaveWaits says the same of the end of the last client.
+// leaveWaits reports whether the end of the last client waits for the extensions: commands that were sent before it
+// wait for them, or a reload_resources that is not answered.
 func (s *Session) leaveWaits() bool {
-	return s.ext.loading() && len(s.ext.load.held) > 0 && (s.life.end == nil || !s.life.end.abort)
+	l := &s.ext.load
+	return s.ext.loading() && (len(l.held) > 0 || l.again || l.asker != 0) && (s.life.end == nil || !s.life.end.abort)
 }
 
 // hold keeps a message until the extensions are loaded.
@@ -51,6 +53,33 @@ func (s *Session) hold(c actor.Context, m any) {
 	s.ext.load.held = append(s.ext.load.held, m)
 	s.clients.unsent, s.clients.first.early = append(s.clients.first.early, s.clients.unsent...), nil // what they say may be what the command waits for
 	s.clients.flush(c.ActorSystem().Root)
+}
+
+// heldCommand is a command that waited in the machine, and now for the extensions: see [Session.lookUpAgain].
+type heldCommand struct{ core.Command }
+
+// lookUpAgain completes a command that waited in the machine. One that needs extensions waits for them as well:
+// a reload_resources before it may have ended those that were there when it came.
+func (s *Session) lookUpAgain(c actor.Context, cmd core.Command) {
+	ends := s.life.end != nil && s.life.end.abort
+	if s.ext.loading() && !cmd.FromExtension && !ends && protocol.TraitsOf(cmd.Cmd).Is(protocol.NeedsExtensions) {
+		s.hold(c, heldCommand{cmd})
+		return
+	}
+	s.inputs.cause(s.complete(cmd))
+}
+
+// releaseHeldCommands gives the machine the commands that lookUpAgain holds, without waiting any longer.
+func (s *Session) releaseHeldCommands(c actor.Context) {
+	var commands []core.Input
+	s.ext.load.held = slices.DeleteFunc(s.ext.load.held, func(m any) bool {
+		held, ok := m.(heldCommand)
+		if ok {
+			commands = append(commands, held.Command)
+		}
+		return ok
+	})
+	s.step(c, commands...)
 }
 
 // registered takes over what is registered now.
@@ -202,7 +231,13 @@ func (s *Session) retell(c actor.Context) {
 				s.command(c, m)
 			}
 		case link.Leave:
-			s.leave(c)
+			if s.leaveWaits() { // for others that were about to be loaded meanwhile
+				s.hold(c, m)
+			} else {
+				s.leave(c)
+			}
+		case heldCommand:
+			s.step(c, s.complete(m.Command))
 		}
 	}
 	s.askAgain(c)

@@ -100,8 +100,13 @@ func (s *stepProgress) knownReplies() (list, late []core.Reply) {
 // isQueued reports whether a command has not begun, because it waits in the session or in the machine.
 func (s *Session) isQueued(seq uint64) bool {
 	is := func(m any) bool {
-		r, ok := m.(link.Request)
-		return ok && r.Seq == seq
+		switch m := m.(type) {
+		case link.Request:
+			return m.Seq == seq
+		case heldCommand:
+			return m.Seq == seq
+		}
+		return false
 	}
 	of := func(r link.Request) bool { return r.Seq == seq }
 	return slices.ContainsFunc(s.waiting, is) || slices.ContainsFunc(s.ext.load.held, is) || slices.ContainsFunc(s.inputs.early, of) ||

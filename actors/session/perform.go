@@ -110,7 +110,7 @@ func (s *Session) perform(c actor.Context, e core.Effect) error {
 	case core.SlowQuery:
 		s.slowQuery(c, e)
 	case core.LookUp:
-		s.inputs.cause(s.complete(e.Command))
+		s.lookUpAgain(c, e.Command)
 	case core.NoReply:
 		s.clients.replies.answer(e.Seq, nil, nil)
 	case core.Emit:

@@ -48,7 +48,7 @@ type trustSaid struct {
 // onTrustSaid reads what the project brings if it is trusted now, and goes on without
 // that if not.
 func (s *Session) onTrustSaid(c actor.Context, m trustSaid) {
-	if m.nth != s.ext.nth || !s.ext.load.asked {
+	if m.nth != s.ext.nth || !s.ext.load.asked || s.m.Done() {
 		return
 	}
 	s.ext.load.asked = false

@@ -54,6 +54,10 @@ func (s *Session) reconfigure(c actor.Context, seq uint64) {
 }
 
 func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
+	if s.m.Done() { // the session ends: extensions that are started now would not end with it
+		s.reconfiguredAtEnd(c, m)
+		return
+	}
 	if m.err != nil {
 		s.ext.load.again = false
 		switch {
@@ -89,6 +93,21 @@ func (s *Session) onReconfigured(c actor.Context, m reconfigured) {
 		s.beginWork(c)
 		s.retell(c)
 	}
+}
+
+// reconfiguredAtEnd answers a reload_resources of a session that has nothing else left to do, and ends the session.
+func (s *Session) reconfiguredAtEnd(c actor.Context, m reconfigured) {
+	s.ext.load.again = false
+	switch {
+	case m.err != nil:
+		s.do(c, core.Reply{Seq: m.seq, Err: m.err})
+	case m.seq != 0:
+		m.work.settings.Extensions = s.work.settings.Extensions
+		s.work = m.work
+		s.offerTools()
+		s.step(c, core.Reconfigured{Seq: m.seq, Settings: m.work.settings, Data: s.commands()})
+	}
+	s.onClosed(c)
 }
 
 // spent is what the session's file says was used up; nil if it cannot be read, which

@@ -521,6 +521,9 @@ func (s *Session) closeMachine(c actor.Context) {
 	s.step(c, core.Closing{
 		Abort: s.life.end.abort, Deaf: s.life.end.deaf, GoesOn: s.life.end.goesOn, Over: !s.life.end.final && !s.life.end.moves && s.file.Log != nil,
 	})
+	if s.life.end.abort { // the machine refuses what still waits for extensions
+		s.releaseHeldCommands(c)
+	}
 }
 
 // makeRoom closes a parked session without clients. A session that is active again refuses.
@@ -538,9 +541,10 @@ func (s *Session) makeRoom(c actor.Context) {
 type procsGone struct{}
 
 // onClosed ends what the session has left running, off the actor's goroutine: its
-// extensions first, which may have something to say about the end.
+// extensions first, which may have something to say about the end. If the configuration is being read again, that
+// ends first: see reconfiguredAtEnd.
 func (s *Session) onClosed(c actor.Context) {
-	if s.closeExtensions(c) {
+	if s.ext.load.again || s.closeExtensions(c) {
 		return
 	}
 	procs, export := s.work.env.Procs, s.exportAtEnd()

@@ -1,11 +1,13 @@
 package extensions
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"troupe/e2e/harness"
 )
@@ -162,4 +164,38 @@ func TestSessionStartSeesWhatIsRegistered(t *testing.T) {
 	d.OK(`{"type":"get_tools"}`)
 	require.Equal(t, "read,tool_b", shown(), "a list of tools holds for extensions, too")
 	require.Zero(t, d.Close())
+}
+
+// TestReloadAtTheEndOfInput checks that a process whose last commands replace the session and its extensions
+// answers them all, with the commands of the new extensions, and ends.
+func TestReloadAtTheEndOfInput(t *testing.T) {
+	t.Parallel()
+	const reload, tools, other = `{"id":"reload","type":"reload_resources"}`, `{"id":"tools","type":"get_tools"}`, `{"id":"new","type":"new_session"}`
+	for name, commands := range map[string][]string{
+		"alone":               {reload},
+		"after a new session": {`{"type":"get_commands"}`, other, reload},
+		"before others":       {other, tools, reload, tools},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := harness.NewPlace(t)
+			d := extended(p, `pi.registerTool({ name: "A", execute() {} }); pi.registerCommand("here", { handler() {} });
+				pi.on("session_start", () => pi.setActiveTools(pi.getActiveTools()));`)
+			for _, line := range commands {
+				d.Send(line)
+			}
+			require.Zero(t, d.Close(), d.Stderr())
+			answers := map[string]gjson.Result{}
+			for _, line := range d.Lines() {
+				if v := gjson.Parse(line); v.Get("type").Str == "response" {
+					require.True(t, v.Get("success").Bool(), line)
+					answers[v.Get("id").Str] = v.Get("data")
+				}
+			}
+			assert.Equal(t, "here", answers["reload"].Get("commands.0.name").Str)
+			if slices.Contains(commands, tools) {
+				assert.Equal(t, `["read","bash","edit","write","A"]`, answers["tools"].Get("activeToolNames").Raw)
+			}
+		})
+	}
 }

@@ -270,7 +270,7 @@ var mutants = []mutant{
 	{"hello of one client changes the session of another", "actors/session/clients.go", "return !cl.Is(m.Client) && cl.leaving == nil", "return false", shells},
 	{"hello changes a session only when nobody ever shared it", "actors/session/clients.go", "return !cl.Is(m.Client) && cl.leaving == nil", "return true", shells},
 	{"a question waits while the branch is left", "actors/core/machine.go", "case isLeaving && len(m.waiting) == 0 && m.lookUps == 0 && traits.KeepsBranch():", "case false:", laws},
-	{"what waits for another session has what was looked up in the one before", "actors/session/perform.go", "s.inputs.cause(s.complete(e.Command))", "s.inputs.cause(e.Command)", shells},
+	{"what waits for another session has what was looked up in the one before", "actors/session/extloading.go", "s.inputs.cause(s.complete(cmd))", "s.inputs.cause(cmd)", shells},
 	{"a command of the branch is taken while that is left", "protocol/table.go", "return t.Scope == ScopeQuery || t.Scope == ScopeSession", "return true", laws},
 	{"a second reader ends the turn of the first", "actors/kernel/inline.go", "w.paused || l.active.Load()", "w.paused", shells},
 	{"the clients of a lost router are waited for", "actors/session/sessions.go", "s.tellAll(c, link.Leave{Router: who, Abort: true, Gone: true})", "_ = who", shells},
