@@ -257,3 +257,31 @@ func TestLastWordsInTheSessionThatIsLeft(t *testing.T) {
 	require.Zero(t, d.Close())
 	assert.NotContains(t, strings.Join(d.Lines(), "\n"), "extension_error")
 }
+
+// TestLateImportsFailWhenTheyRun checks that an extension loads although import() and require in it name what does not
+// exist or cannot be compiled, in code that never runs or that catches the error.
+func TestLateImportsFailWhenTheyRun(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	p.WriteFile("broken.js", "let a = ;")
+	d := extended(p, `
+		if (process.env.NEVER) import("../absent/a.ts");
+		let caught = [];
+		const late = async (load) => { try { await load(); caught.push("-"); } catch (e) { caught.push(e.message); } };
+		pi.registerCommand("late", { async handler(args, ctx) {
+			await late(() => import("./absent.js"));
+			await late(() => require("./absent.js"));
+			await late(() => import("absent-package"));
+			await late(() => import("./" + "computed.js"));
+			await late(() => import("./broken.js"));
+			ctx.ui.notify(caught.join("|"));
+		} });`)
+	d.OK(`{"type":"prompt","message":"/late"}`)
+	caught := strings.Split(d.UIRequest("notify").Get("message").Str, "|")
+	require.Len(t, caught, 5)
+	for i, want := range []string{"Cannot find module './absent.js'", "Cannot find module './absent.js'", "Cannot find module 'absent-package'", "./computed.js", "broken.js:1:9: Unexpected"} {
+		assert.Contains(t, caught[i], want)
+	}
+	p.Model.Enqueue(harness.ToolCall("c1", "bash", `{"command":"echo fine"}`))
+	assert.Contains(t, harness.ResultTexts(d.Prompt("go"), "tool_execution_end"), "fine")
+}

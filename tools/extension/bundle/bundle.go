@@ -59,8 +59,11 @@ type Import struct {
 	By   string `json:"by"` // the file that imports
 }
 
-// installed says whether the package is where Node would look for it.
+// installed says whether the package is where Node would look for it, or the file where the path leads.
 func (i Import) installed() bool {
+	if isPath(i.Name) {
+		return i.exists()
+	}
 	parts := strings.SplitN(i.Name, "/", 3)
 	pkg := parts[0]
 	if strings.HasPrefix(pkg, "@") && len(parts) > 1 {
@@ -74,6 +77,26 @@ func (i Import) installed() bool {
 			return false
 		}
 	}
+}
+
+// exists reports whether there is a file that a path may mean. The extension of the name may be missing, or be that of
+// what the compiler makes of the file.
+func (i Import) exists() bool {
+	path := strings.TrimPrefix(i.Name, "file://")
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(i.By), path)
+	}
+	for _, pattern := range []string{path, path + ".*", strings.TrimSuffix(path, filepath.Ext(path)) + ".*", filepath.Join(path, "index.*")} {
+		if found, _ := filepath.Glob(pattern); len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isPath reports whether the name of an import is the path of a file.
+func isPath(name string) bool {
+	return strings.HasPrefix(name, ".") || filepath.IsAbs(name) || strings.HasPrefix(name, "file://")
 }
 
 // NeedsNode gives an import that only Node can serve in full: of the extension's own files a
@@ -189,18 +212,56 @@ const (
 	missingSpace = "troupe-missing"
 	nodeSpace    = "troupe-node"
 	addonSpace   = "troupe-addon"
+	brokenSpace  = "troupe-broken"
 )
 
 type builder struct {
 	Options
+	shallow bool // leave out what is imported when the script runs
 
 	mu      sync.Mutex // esbuild calls from many goroutines
 	bundle  Bundle
-	shifted map[string]int // files whose first line has this many bytes before it
+	shifted map[string]int    // files whose first line has this many bytes before it
+	late    map[string]bool   // files that import() and require name
+	broken  map[string]string // of these, the ones that cannot be bundled, and why
 }
 
+// build bundles, and leaves out broken files that are only imported when the script runs: that import fails, and
+// nothing else, as in Node.
 func (b *builder) build(opts api.BuildOptions) (*Bundle, error) {
-	b.shifted = map[string]int{}
+	clean := b.bundle
+	made, err := b.try(opts)
+	if err == nil || b.shallow {
+		return made, err
+	}
+	b.broken = map[string]string{}
+	for path := range b.late {
+		alone := &builder{Options: b.Options, shallow: true}
+		if _, err := alone.try(api.BuildOptions{Stdin: &api.StdinOptions{
+			Contents: fmt.Sprintf("import * as m from %s;\nexport default m;\n", quote(path)), ResolveDir: filepath.Dir(path), Sourcefile: entryName,
+		}, Format: api.FormatESModule}); err != nil {
+			b.broken[path] = err.Error()
+		}
+	}
+	if len(b.broken) == 0 {
+		return nil, err
+	}
+	b.bundle = clean
+	if made, err = b.try(opts); err != nil {
+		return nil, err
+	}
+	for path := range b.broken { // when it is mended, the bundle in the cache is out of date
+		if in, err := inputOf(path); err == nil {
+			made.Inputs = append(made.Inputs, in)
+		}
+	}
+	slices.SortFunc(made.Inputs, func(x, y Input) int { return cmp.Compare(x.Path, y.Path) })
+	return made, nil
+}
+
+// try bundles once.
+func (b *builder) try(opts api.BuildOptions) (*Bundle, error) {
+	b.shifted, b.late = map[string]int{}, map[string]bool{}
 	opts.Bundle, opts.Metafile = true, true
 	opts.Platform, opts.Target = api.PlatformNode, api.ES2022
 	opts.AbsWorkingDir, opts.Outfile = string(filepath.Separator), "/bundle.js"
@@ -290,7 +351,7 @@ func (b *builder) inputs(metafile string) error {
 		}
 		if name = absolute(name); filepath.Base(name) == entryName {
 			if len(of.Imports) > 0 {
-				b.bundle.First = absolute(of.Imports[0].Path)
+				b.bundle.First = absolute(strings.TrimPrefix(of.Imports[0].Path, brokenSpace+":"))
 			}
 			continue
 		}
@@ -312,6 +373,9 @@ func (b *builder) plug(build api.PluginBuild) {
 		if _, again := a.PluginData.(ours); again || a.Kind == api.ResolveEntryPoint {
 			return api.OnResolveResult{}, nil
 		}
+		if isLate(a.Kind) {
+			return b.resolveLate(build, a)
+		}
 		return b.resolve(build, a)
 	})
 	build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: shimSpace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
@@ -326,11 +390,52 @@ func (b *builder) plug(build api.PluginBuild) {
 	build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: addonSpace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
 		return script("module.exports = __troupe.addon(" + quote(a.Path) + ");")
 	})
+	build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: brokenSpace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
+		return script("throw new Error(" + quote(b.broken[a.Path]) + ");")
+	})
 	build.OnLoad(api.OnLoadOptions{Filter: `\.[cm]?[jt]sx?$`, Namespace: "file"}, b.load)
 }
 
 func script(code string) (api.OnLoadResult, error) {
 	return api.OnLoadResult{Contents: &code, Loader: api.LoaderJS}, nil
+}
+
+// isLate reports whether an import fails when it runs, and not when the file is loaded.
+func isLate(kind api.ResolveKind) bool {
+	return kind == api.ResolveJSDynamicImport || kind == api.ResolveJSRequireCall || kind == api.ResolveJSRequireResolve
+}
+
+// resolveLate resolves import() and require. One of a file that does not exist throws when it runs.
+func (b *builder) resolveLate(build api.PluginBuild, a api.OnResolveArgs) (api.OnResolveResult, error) {
+	r, err := b.resolve(build, a)
+	if err != nil {
+		return r, err
+	}
+	importer := a.Importer
+	if !filepath.IsAbs(importer) {
+		importer = filepath.Join(a.ResolveDir, importer)
+	}
+	if r.Path == "" || isPath(a.Path) && r.Namespace == "" { // a path
+		found, ok := b.installed(build, a)
+		if !ok {
+			b.note(&b.bundle.Missing, Import{a.Path, importer})
+			return api.OnResolveResult{Path: a.Path, Namespace: missingSpace}, nil
+		}
+		r = found
+	}
+	if r.Namespace != "" && r.Namespace != "file" {
+		return r, nil
+	}
+	if b.shallow {
+		return api.OnResolveResult{Path: a.Path, Namespace: missingSpace}, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.late[r.Path] = true
+	if b.broken[r.Path] != "" {
+		return api.OnResolveResult{Path: r.Path, Namespace: brokenSpace}, nil
+	}
+	return r, nil
 }
 
 // resolve says what an import means.
@@ -382,7 +487,7 @@ func (b *builder) resolve(build api.PluginBuild, a api.OnResolveArgs) (api.OnRes
 
 // installed looks for a package where Node would.
 func (b *builder) installed(build api.PluginBuild, a api.OnResolveArgs) (api.OnResolveResult, bool) {
-	r := build.Resolve(a.Path, api.ResolveOptions{
+	r := build.Resolve(strings.TrimPrefix(a.Path, "file://"), api.ResolveOptions{
 		Importer: a.Importer, Namespace: a.Namespace, ResolveDir: a.ResolveDir, Kind: a.Kind, PluginData: ours{}, With: a.With,
 	})
 	if len(r.Errors) > 0 || r.External || !filepath.IsAbs(r.Path) {

@@ -3,6 +3,7 @@ package bundle
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -122,6 +123,46 @@ func TestErrorsHaveAPlace(t *testing.T) {
 	}
 	_, err := Extension("/no/such/ext.ts", shims)
 	require.EqualError(t, err, "Extension path does not exist: /no/such/ext.ts")
+}
+
+// TestLateImports checks that what import() and require name fails when that runs, and that the bundle is made again
+// when it can be had.
+func TestLateImports(t *testing.T) {
+	dir := tree(t, map[string]string{
+		"ext.ts": `export default async () => {
+			if (process.env.NEVER) { await import("../absent/a.ts"); require("./absent.js"); await import("file:///absent.js"); await import("#absent"); }
+			await import("./broken"); await import("./holed.js"); await import("./fine"); return import.meta.resolve("./absent");
+		}`,
+		"broken.ts": "let a = ;", "holed.ts": `import "./nothere"`, "fine.ts": `export const fine = 4711; export const late = () => import("./broken")`,
+	})
+	path := filepath.Join(dir, "ext.ts")
+	b, err := Extension(path, shims)
+	require.NoError(t, err)
+	require.Equal(t, []string{"#absent", "../absent/a.ts", "./absent.js", "file:///absent.js"}, sortedNames(b.Missing))
+	for _, text := range []string{`missing("../absent/a.ts")`, `broken.ts:1:9: Unexpected`, `Could not resolve`, "4711"} {
+		require.Contains(t, b.Code, text)
+	}
+	var inputs []string
+	for _, in := range b.Inputs {
+		inputs = append(inputs, filepath.Base(in.Path))
+	}
+	require.Equal(t, []string{"broken.ts", "ext.ts", "fine.ts", "holed.ts"}, inputs)
+
+	c := OpenCache(filepath.Join(dir, "cache"), "", func() string { return "v1" })
+	require.NoError(t, c.Put(&Entry{Bundle: *b}))
+	_, ok := c.Get(path)
+	require.True(t, ok)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "absent.ts"), nil, 0o600))
+	_, ok = c.Get(path)
+	require.False(t, ok)
+}
+
+func sortedNames(imports []Import) (names []string) {
+	for _, i := range imports {
+		names = append(names, i.Name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // An extension behind a link imports what lies beside the file, not beside the link.

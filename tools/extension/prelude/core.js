@@ -212,8 +212,17 @@ const troupe = {
   missing,
   meta(file) {
     const i = file.lastIndexOf("/");
-    const resolve = (name) => name.startsWith("node:") ? name : "file://" + requireFrom(file).resolve(name);
-    return { url: "file://" + encodeURI(file).replace(/[?#]/g, encodeURIComponent), dirname: file.slice(0, i) || "/", filename: file, resolve, main: false };
+    const url = "file://" + encodeURI(file).replace(/[?#]/g, encodeURIComponent);
+    const resolve = (name) => {
+      if (name.startsWith("node:")) return name;
+      try {
+        return "file://" + requireFrom(file).resolve(name);
+      } catch (e) {
+        if (!/^(\.{0,2}\/|file:)/.test(name)) throw e;
+        return new (requireShim("node:url").URL)(name, url).href; // Node does not look whether there is such a file
+      }
+    };
+    return { url, dirname: file.slice(0, i) || "/", filename: file, resolve, main: false };
   },
   loaded(path, namespace) { pendingModules[path] = namespace; },
 };
