@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 
 	"troupe/protocol"
@@ -35,10 +36,9 @@ func NewEncoder(wire protocol.Wire, sessionID string) *Encoder {
 
 // AppendResponse appends a response as a line.
 //
-// Of a command that is not answered only a failure is written, unless the client
-// wants to know.
+// Nothing is appended if the client does not expect the response: see [Encoder.omits].
 func (e *Encoder) AppendResponse(dst []byte, r protocol.Response) []byte {
-	if row := protocol.Lookup(r.Command); row != nil && row.Silent && r.Err == nil && !e.wire.Has(protocol.FeatureUIAck) {
+	if e.omits(r) {
 		return dst
 	}
 	o := e.response(dst, r)
@@ -55,6 +55,18 @@ func (e *Encoder) AppendResponse(dst []byte, r protocol.Response) []byte {
 		o.B = protocol.AppendAs(o.B, e.data(r.Data), e.wire.Dialect)
 	}
 	return append(o.Close(), '\n')
+}
+
+// omits reports whether a response is not written, because its command is not answered. Failures are written, except of
+// an extension_ui_response that names no dialog or has a malformed answer: pi ignores those (protocol.md C36), and a
+// client that has not asked for the feature dialogEvents may be written for pi.
+func (e *Encoder) omits(r protocol.Response) bool {
+	row := protocol.Lookup(r.Command)
+	if row == nil || !row.Silent || e.wire.Has(protocol.FeatureUIAck) {
+		return false
+	}
+	answersDialog := row.Params == reflect.TypeFor[protocol.ExtensionUIResponse]()
+	return r.Err == nil || answersDialog && r.Err.Code == protocol.CodeInvalidParams && !e.wire.Has(protocol.FeatureDialogEvents)
 }
 
 // data is what this client is shown in the place of the data of an answer.

@@ -407,6 +407,28 @@ func TestResponse(t *testing.T) {
 	}
 }
 
+// TestResponseOmitted checks that a malformed extension_ui_response is answered only to clients that asked for it.
+func TestResponseOmitted(t *testing.T) {
+	for name, c := range map[string]struct {
+		dialect  protocol.Dialect
+		features []string
+		want     bool
+	}{
+		"union": {dialect: "union"}, "pi1": {dialect: "pi1"}, "s1": {dialect: "s1"}, "s4": {dialect: "s4", want: true},
+		"dialogEvents": {dialect: "union", features: []string{"dialogEvents"}, want: true},
+		"uiAck":        {dialect: "union", features: []string{"uiAck"}, want: true},
+	} {
+		wire, _, _ := c.dialect.Open(c.features...)
+		e := NewEncoder(wire, "")
+		for _, command := range []string{"extension_ui_response", "hook_ui_response"} {
+			got := e.AppendResponse(nil, protocol.Response{Command: command, Err: protocol.CodeInvalidParams.Errorf("Missing id")})
+			require.Equal(t, c.want, len(got) > 0, "%s: %s: %s", name, command, got)
+		}
+		got := e.AppendResponse(nil, protocol.Response{Command: "extension_ui_response", Err: protocol.CodeUnknownSession.Errorf("gone")})
+		require.NotEmpty(t, got, name)
+	}
+}
+
 func TestAllocations(t *testing.T) {
 	wire, _, _ := protocol.DialectUnion.Open()
 	for _, c := range []struct {
