@@ -22,9 +22,10 @@ import (
 // returns: many lines a write under load, no delay when idle.
 //
 // What a client has not read yet is bounded by the [link.Window], which the writer
-// credits for what it has written. Steps of the same growing message that wait
-// next to each other are merged, and progress of a tool, which is cumulative,
-// gives way to newer progress; nothing else is ever touched.
+// credits for what it has written. Deltas of one message that wait are merged, and
+// progress of a tool, which is cumulative, gives way to newer progress. No other
+// record is changed. A client that receives the whole message with each delta
+// receives one every [frameTime] at most.
 type writer struct {
 	log    zerolog.Logger
 	sink   sink
@@ -40,6 +41,7 @@ type writer struct {
 	failed  error // nothing is written any more
 	flushes []*actor.PID
 	lag     lag
+	frames  frames
 }
 
 // writeLimit bounds the time of a write that may block, once the daemon ends.
@@ -149,6 +151,7 @@ func (w *writer) Receive(c actor.Context) {
 			w.sink.beat.timer.Stop()
 		}
 		w.stopLimit()
+		w.frames.stop()
 		if w.sink.chunks != nil {
 			close(w.sink.chunks)
 		}
@@ -168,7 +171,11 @@ func (w *writer) Receive(c actor.Context) {
 		w.pump(c)
 	case flush:
 		w.flushes = append(w.flushes, c.Sender())
+		w.pump(c)
 		w.answerFlushes(c)
+	case frameDue:
+		w.frames.timer = nil
+		w.pump(c)
 	case hurry:
 		w.hurry(c)
 	case stalled:
@@ -203,6 +210,7 @@ func (w *writer) hurry(c actor.Context) {
 	if !w.sink.limit.active {
 		w.sink.limit.active = true
 		w.limitWrite(c)
+		w.pump(c)
 	}
 }
 
@@ -272,20 +280,27 @@ func (w *writer) records(c actor.Context, m link.Records) {
 }
 
 func (w *writer) enqueue(tag string, it link.Item) {
-	if n := len(w.waiting); n > 0 && w.waiting[n-1].tag == tag && !w.waiting[n-1].last {
-		last := &w.waiting[n-1]
-		debit := last.item.Size + it.Size
-		if last.item.Merge(it) {
-			w.window.Give(debit - last.item.Size)
+	for i := len(w.waiting) - 1; i >= max(0, len(w.waiting)-mergeDistance); i-- {
+		p := &w.waiting[i]
+		if p.tag != tag {
+			if p.delta() {
+				continue
+			}
+			break
+		}
+		debit := p.item.Size + it.Size
+		if !p.last && p.item.Merge(it) {
+			w.window.Give(debit - p.item.Size)
 			return
 		}
+		break
 	}
 	w.waiting = append(w.waiting, pending{tag: tag, item: it})
 }
 
 // pump encodes what waits and has it written, unless a write is under way.
 func (w *writer) pump(c actor.Context) {
-	if w.busy || len(w.waiting) == 0 || w.failed != nil {
+	if w.busy || len(w.waiting) == 0 || w.failed != nil || w.hold(c) {
 		return
 	}
 	w.encodeWaiting()
@@ -327,13 +342,16 @@ func (w *writer) encodeWaiting() {
 	if b.buffers == nil {
 		b.buffers = scratch.Get().(*buffers)
 	}
-	need, n := 0, 0
+	need, n, cumulative, now := 0, 0, w.cumulative(), time.Now()
 	for i := 0; i < len(w.waiting) && need < writeChunk; i++ {
 		need += w.waiting[i].item.Size
 	}
 	b.buf = slices.Grow(b.buf[:0], min(need, 2*writeChunk))
 	for n < len(w.waiting) && len(b.buf) < writeChunk {
 		p := &w.waiting[n]
+		if cumulative {
+			w.frames.encoded(p, now)
+		}
 		if p.last {
 			delete(w.encoders, p.tag)
 			n++
