@@ -109,7 +109,7 @@ var Events = []EventSpec{
 	event[TurnStart]("turn_start", told{opens: SpanTurn}, "A turn begins: user messages, one assistant message, its tool calls."),
 	event[TurnEnd]("turn_end", told{closes: SpanTurn}, "The turn is over."),
 	event[MessageStart]("message_start", told{opens: SpanMessage}, "A message begins."),
-	event[*MessageUpdate]("message_update", told{merges: true}, "The assistant message has grown by one step. message and partial are the message so far; with deltaUpdates there is the step only, and usage."),
+	event[*MessageUpdate]("message_update", told{merges: true}, "The assistant message has grown by one step. message and partial are the message so far, and neighbouring deltas that come within 8 ms are one update. With deltaUpdates there is only the step, and usage."),
 	event[MessageEnd]("message_end", told{closes: SpanMessage}, "A message is whole."),
 	event[AgentSettled]("agent_settled", told{since: "pi1", closes: SpanWork}, "Nothing more follows by itself: retries, compaction and queued messages are done. The last record of the work that an accepted message caused."),
 	event[ToolExecutionStart]("tool_execution_start", told{opens: SpanTool}, "A tool call begins, also one that will be refused or skipped. edit and write change nothing before 10 ms after this was written, so that a client can read the file as it was; nor do they wait for more than 5 s where nobody reads."),

@@ -61,7 +61,7 @@ func perDelta(x *sampler, n int) float64 {
 	q.prompt("go")
 	best := math.Inf(1)
 	for range 3 {
-		took, _ := q.prompt("go")
+		took, _, _ := q.prompt("go")
 		best = min(best, figures.US(took)/float64(n))
 	}
 	return best

@@ -151,18 +151,19 @@ func (p *proc) call(command string) []byte {
 	return line
 }
 
-// prompt runs a prompt to its end and says how long it took and how many
-// updates came.
-func (p *proc) prompt(text string) (took time.Duration, updates int) {
+// prompt runs a prompt to its end. It returns how long that took, and how many
+// updates and bytes the agent wrote for it.
+func (p *proc) prompt(text string) (took time.Duration, updates, size int) {
 	begun := time.Now()
 	p.ids++
 	p.send(`{"id":"r` + strconv.Itoa(p.ids) + `","type":"prompt","message":"` + text + `"}`)
 	for {
 		line := p.next()
+		size += len(line)
 		if bytes.HasPrefix(line, []byte(update)) {
 			updates++
 		} else if bytes.HasPrefix(line, []byte(agentEnd)) {
-			return time.Since(begun), updates
+			return time.Since(begun), updates, size
 		} else if bytes.Contains(line[:min(len(line), 300)], []byte(`"success":false`)) {
 			figures.Fail("prompt: %s", line)
 		}

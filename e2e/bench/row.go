@@ -215,12 +215,12 @@ func runRequest(x *sampler) values {
 
 func runDelta(x *sampler) values {
 	q := x.ready(x.agent, x.how)
-	n := x.scale(600, 200)
+	n := x.scale(300, 100)
 	base := time.Now()
 	x.model.answers(func(a *ask) {
 		a.begin()
 		for range n {
-			time.Sleep(3 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // more than a frame of cumulative updates
 			a.delta(stamp(base))
 		}
 		a.end()
@@ -264,7 +264,7 @@ func since(base time.Time, line []byte) (time.Duration, bool) {
 func burstMetrics(title string, target float64) []metric {
 	return []metric{
 		{"rate", title, "deltas/s", target, true}, {"peak", "peak memory there", "MB", 30, false},
-		{"lines", "updates written for it", "", 0, false},
+		{"lines", "updates written for it", "", 0, false}, {"bytes", "bytes written for it", "MB", 0, false},
 	}
 }
 
@@ -275,8 +275,8 @@ func burst(n int) func(x *sampler) values {
 		answer := textAnswer(n, "word ")
 		x.model.answers(func(a *ask) { a.play(answer) })
 		q.prompt("go")
-		took, lines := q.prompt("go")
-		return values{"rate": float64(n) / took.Seconds(), "peak": q.peak(), "lines": float64(lines)}
+		took, lines, size := q.prompt("go")
+		return values{"rate": float64(n) / took.Seconds(), "peak": q.peak(), "lines": float64(lines), "bytes": float64(size) / 1e6}
 	}
 }
 
@@ -293,7 +293,7 @@ func runTurns(x *sampler) values {
 		next++ // before the answer: what comes at its end is the end of the run
 		a.play(answers[next-1])
 	})
-	took, _ := q.prompt("go")
+	took, _, _ := q.prompt("go")
 	if next != n+1 {
 		figures.Fail("%d requests for %d turns", next, n)
 	}
@@ -310,7 +310,7 @@ func runToolOutput(x *sampler) values {
 		next++ // before the answer: what comes at its end is the end of the run
 		a.play(answers[next-1])
 	})
-	took, _ := q.prompt("go")
+	took, _, _ := q.prompt("go")
 	return values{"wall": took.Seconds(), "peak": q.peak()}
 }
 
@@ -432,7 +432,7 @@ func turnWith(x *sampler, n, turns int) float64 {
 	x.model.answers(func(a *ask) { a.play(short) })
 	var d []time.Duration
 	for i := range turns + 2 {
-		if took, _ := q.prompt("go"); i >= 2 {
+		if took, _, _ := q.prompt("go"); i >= 2 {
 			d = append(d, took)
 		}
 		time.Sleep(time.Millisecond)
