@@ -83,10 +83,11 @@ cluster-long: ## the same at night: every case, 20 seeds
 mutants: ## bugs made on purpose, one at a time: the tests must notice each
 	go run ./e2e/mutants
 
-bench: ## Go benchmarks, allocations against e2e/bench/allocs.txt, the binary beside limit and pi; BENCH="-quick"
+AGAINST ?=
+bench: ## Go benchmarks, allocations against e2e/bench/allocs.txt, the binary beside limit, pi and (AGAINST=) another commit; BENCH="-quick"
 	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v /e2e)
 	$(MAKE) allocs
-	go run ./e2e/bench -json bench.json $(BENCH)
+	go run ./e2e/bench -json bench.json $(if $(AGAINST),-against $(AGAINST)) $(BENCH)
 
 cover: ## coverage of every room, in cover/
 	@mkdir -p cover; go test -coverprofile=cover/all.out $$(go list ./... | grep -v /e2e) >/dev/null; go tool cover -func=cover/all.out | tail -1

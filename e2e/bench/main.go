@@ -8,6 +8,7 @@
 //	go run ./e2e/bench -quick       every row, fewer and smaller samples
 //	go run ./e2e/bench -rows abort  the rows whose names match
 //	go run ./e2e/bench -before B -rows abort  beside another build of the daemon
+//	go run ./e2e/bench -against C   beside the daemon of commit C, which is built first
 //	go run ./e2e/bench -curves docs cost curves as SVG
 //	go run ./e2e/bench -allocs      allocations of the Go benchmarks against allocs.txt
 //
@@ -40,6 +41,7 @@ type options struct {
 	max    int
 	troupe string
 	before string
+	commit string
 	noPeer bool
 	list   bool
 	allocs bool
@@ -57,6 +59,7 @@ func main() {
 	flag.IntVar(&o.max, "max", 100_000, "the right end of the curves")
 	flag.StringVar(&o.troupe, "troupe", "", "the daemon; built from this tree if empty")
 	flag.StringVar(&o.before, "before", "", "another build of the daemon, to take turns with this one")
+	flag.StringVar(&o.commit, "against", "", "the same, built from this commit")
 	flag.BoolVar(&o.noPeer, "no-peer", false, "without the peers")
 	flag.BoolVar(&o.list, "list", false, "list the rows")
 	flag.BoolVar(&o.allocs, "allocs", false, "compare allocations of the Go benchmarks with e2e/bench/allocs.txt")
@@ -93,16 +96,19 @@ func run(o options) error {
 	}
 	defer os.RemoveAll(dir)
 	troupe, relay := o.troupe, filepath.Join(dir, "relay")
-	builds := map[string]string{relay: "troupe/e2e/bench/relay"}
+	if err := build(module, relay, "./e2e/bench/relay"); err != nil {
+		return err
+	}
 	if troupe == "" {
 		troupe = filepath.Join(dir, "troupe")
-		builds[troupe] = "troupe/cmd/troupe"
+		if err := build(module, troupe, "./cmd/troupe"); err != nil {
+			return err
+		}
 	}
-	for out, pkg := range builds {
-		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
-		build.Dir, build.Stderr, build.Env = module, os.Stderr, append(os.Environ(), "CGO_ENABLED=0") // as make build
-		if err := build.Run(); err != nil {
-			return fmt.Errorf("build %s: %w", pkg, err)
+	if o.commit != "" {
+		o.before = filepath.Join(dir, "before")
+		if err := buildCommit(module, o.commit, filepath.Join(dir, "tree"), o.before); err != nil {
+			return err
 		}
 	}
 	debug.SetGCPercent(400) // the driver's own collections are not to be measured
@@ -120,6 +126,30 @@ func run(o options) error {
 		}
 	}
 	return rep.write(o)
+}
+
+// build builds a program of a tree as make build does.
+func build(tree, out, pkg string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
+	cmd.Dir, cmd.Stderr, cmd.Env = tree, os.Stderr, append(os.Environ(), "CGO_ENABLED=0")
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("build %s: %w", pkg, err)
+	}
+	return nil
+}
+
+// buildCommit builds the daemon of a commit in a tree of its own, which it removes again.
+func buildCommit(module, commit, tree, out string) error {
+	git := func(args ...string) error {
+		cmd := exec.Command("git", append([]string{"-C", module}, args...)...)
+		cmd.Stderr = os.Stderr
+		return cmd.Run()
+	}
+	if err := git("worktree", "add", "--quiet", "--detach", tree, commit); err != nil {
+		return fmt.Errorf("check out %s: %w", commit, err)
+	}
+	defer git("worktree", "remove", "--force", tree)
+	return build(tree, out, "./cmd/troupe")
 }
 
 // result is the samples of one row.
