@@ -49,14 +49,14 @@ func (w *writer) hold(c actor.Context) bool {
 		if !p.delta() {
 			return false
 		}
-		left := frameTime - now.Sub(w.frames.written[p.tag])
+		left := frameTime - now.Sub(w.sink.frames.written[p.tag])
 		if left <= 0 {
 			return false
 		}
 		wait = min(wait, left)
 	}
-	if w.frames.timer == nil {
-		w.frames.timer = kernel.After(c, wait, c.Self(), frameDue{})
+	if w.sink.frames.timer == nil {
+		w.sink.frames.timer = kernel.After(c, wait, c.Self(), frameDue{})
 	}
 	return true
 }

@@ -41,7 +41,6 @@ type writer struct {
 	failed  error // nothing is written any more
 	flushes []*actor.PID
 	lag     lag
-	frames  frames
 }
 
 // writeLimit bounds the time of a write that may block, once the daemon ends.
@@ -87,10 +86,11 @@ func (w *writer) heartbeat(c actor.Context) {
 	w.sink.beat.timer = kernel.After(c, beatEvery-silent, c.Self(), beatDue{})
 }
 
-// sink is where lines go.
+// sink is where lines go, and when.
 type sink struct {
 	beat   beat
 	limit  writeLimit
+	frames frames
 	out    io.Writer
 	try    TryWriter // out, if it is one
 	sees   Witness   // out, if it is one
@@ -151,7 +151,7 @@ func (w *writer) Receive(c actor.Context) {
 			w.sink.beat.timer.Stop()
 		}
 		w.stopLimit()
-		w.frames.stop()
+		w.sink.frames.stop()
 		if w.sink.chunks != nil {
 			close(w.sink.chunks)
 		}
@@ -174,7 +174,7 @@ func (w *writer) Receive(c actor.Context) {
 		w.pump(c)
 		w.answerFlushes(c)
 	case frameDue:
-		w.frames.timer = nil
+		w.sink.frames.timer = nil
 		w.pump(c)
 	case hurry:
 		w.hurry(c)
@@ -350,7 +350,7 @@ func (w *writer) encodeWaiting() {
 	for n < len(w.waiting) && len(b.buf) < writeChunk {
 		p := &w.waiting[n]
 		if cumulative {
-			w.frames.encoded(p, now)
+			w.sink.frames.encoded(p, now)
 		}
 		if p.last {
 			delete(w.encoders, p.tag)

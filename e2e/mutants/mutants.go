@@ -169,7 +169,7 @@ var mutants = []mutant{
 	{"commands that waited for a slow client are forgotten", "actors/session/output.go", "s.take(c, m)", "_ = m", shells},
 	{"small answers pile up for who does not read", "actors/link/window.go", "if w.closed || w.in+w.out < w.limit {", "if true {", shells},
 	{"who waits for a window is not told", "actors/link/window.go", "w.waiting = append(w.waiting, pid)\n", "", shells},
-	{"what is merged stays debited", "actors/conn/writer.go", "w.window.Give(debit - last.item.Size)", "w.window.Give(0 * debit)", shells},
+	{"what is merged stays debited", "actors/conn/writer.go", "w.window.Give(debit - p.item.Size)", "w.window.Give(0 * debit)", shells},
 	{"an update counts by its delta", "actors/link/size.go", "it.Size, it.Whole = updateSize+step, 2*s.message", "it.Size = updateSize + step", shells},
 	{"the content of the queues counts for nothing", "protocol/events.go", "return queueUpdate{ev.Steering, ev.FollowUp}, true }", "return queueUpdate{ev.Steering, ev.FollowUp}, false }", shells},
 	{"the ring counts a merged record as it came", "actors/session/ring.go", "r.bytes += r.items[n-1].size() - before", "r.bytes += it.Size", shells},
