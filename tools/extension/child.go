@@ -219,12 +219,6 @@ func (s hostEnd) tryWrite(b []byte) (n int) {
 	return max(n, 0)
 }
 
-// tryRead reads what is there. What is wrong with the socket is found by who waits for more.
-func (s hostEnd) tryRead(b []byte) (n int) {
-	do(s.in, func(fd int) { n, _, _ = syscall.Recvfrom(fd, b, syscall.MSG_DONTWAIT) })
-	return max(n, 0)
-}
-
 // Close ends who reads and who writes, too.
 func (s hostEnd) Close() error {
 	var errs []error

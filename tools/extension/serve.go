@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	words "troupe/protocol/extension"
 )
@@ -17,8 +15,8 @@ import (
 func Serve(rw io.ReadWriter, o Options) error {
 	h := NewInline(o)
 	go h.warm()
-	s := &server{host: h, turns: h.o.Turns, vms: map[uint32]words.VM{}, w: rw, in: attend(rw)}
-	r := newReader(s.in, h.o.Turns, s.hear)
+	s := &server{host: h, turns: h.o.Turns, vms: map[uint32]words.VM{}, w: rw}
+	r := newReader(rw, h.o.Turns, s.hear)
 	r.read()
 	err := <-r.over
 	if errors.Is(err, io.EOF) {
@@ -31,7 +29,6 @@ type server struct {
 	host  *Inline
 	turns Turns
 	w     io.Writer
-	in    *attentive
 
 	mu  sync.Mutex // guards what follows: every VM says things, and when it is gone
 	vms map[uint32]words.VM
@@ -51,53 +48,12 @@ func (s *server) say(session uint32, x words.Said) {
 		delete(s.vms, session)
 	}
 	s.out = f.append(s.out)
-	if f.kind == saidAnswer {
-		s.in.soon.Store(true)
-	}
 	due := s.due
 	s.due = true
 	s.mu.Unlock()
 	if !due {
 		s.turns.AtEnd(s.flush)
 	}
-}
-
-// attentive reads what the daemon says. Behind an answer it looks for more for a moment before
-// it sleeps, unless others want the processors: the hooks of a turn follow each other, and to wake
-// somebody whose processor has gone to sleep takes longer than to ask a handler.
-type attentive struct {
-	io.Reader
-	look  func([]byte) int // reads what is there; nil if it can only be waited for
-	spare func() bool      // whether a processor would be idle else
-	now   func() time.Time
-	soon  atomic.Bool // there was an answer since it last looked
-}
-
-// attention is how long it looks, and wanted how long one look takes if others were let go before.
-const (
-	attention = 250 * time.Microsecond
-	wanted    = 20 * time.Microsecond
-)
-
-func attend(r io.Reader) *attentive {
-	a := &attentive{Reader: r, spare: spare, now: time.Now}
-	if end, ok := r.(hostEnd); ok {
-		a.look = end.tryRead
-	}
-	return a
-}
-
-func (a *attentive) Read(b []byte) (int, error) {
-	if a.soon.Swap(false) && a.look != nil && a.spare() {
-		begun := a.now()
-		for before, now := begun, begun; now.Sub(begun) < attention && now.Sub(before) < wanted; before, now = now, a.now() {
-			if n := a.look(b); n > 0 {
-				return n, nil
-			}
-			yield()
-		}
-	}
-	return a.Reader.Read(b)
 }
 
 // flush writes what was said. Who cannot be told any more is gone, as the reader finds.

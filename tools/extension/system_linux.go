@@ -3,10 +3,8 @@ package extension
 import (
 	"io/fs"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -60,31 +58,4 @@ func cpuOf(pid int) time.Duration {
 	}
 	const tick = time.Second / 100 // USER_HZ, which is part of the kernel's interface
 	return time.Duration(user+system) * tick
-}
-
-// yield lets others have the processor.
-func yield() { _, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }
-
-// loadavg says, among others, how many threads of the machine run or could: proc(5).
-var loadavg = sync.OnceValue(func() *os.File {
-	f, _ := os.Open("/proc/loadavg") // nil if nobody says
-	return f
-})
-
-// spare says whether a processor would be idle else: one who waits awake takes it from nobody.
-func spare() bool {
-	var text [64]byte
-	n, _ := loadavg().ReadAt(text[:], 0) // nothing if nobody says
-	return idle(string(text[:n]), runtime.NumCPU())
-}
-
-// idle reads it from what the kernel says, in which who reads is among those that run.
-func idle(load string, processors int) bool {
-	fields := strings.Fields(load)
-	if len(fields) < 4 {
-		return false
-	}
-	running, _, _ := strings.Cut(fields[3], "/")
-	many, err := strconv.Atoi(running)
-	return err == nil && many <= processors && processors > 1
 }

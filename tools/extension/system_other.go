@@ -23,7 +23,3 @@ func statRecord(info fs.FileInfo) map[string]any {
 }
 
 func cpuOf(int) time.Duration { return -1 }
-
-func spare() bool { return false }
-
-func yield() {}
