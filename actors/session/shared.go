@@ -112,7 +112,6 @@ type Shared struct {
 	ringBytes  atomic.Int64 // of the rings of all sessions
 	lastTools  atomic.Pointer[toolSet]
 	trust      projectTrust
-	atStart    atomic.Pointer[settingsRead] // nil when the default session has taken them
 	// records numbers what extensions show to clients. None has the number of another, not
 	// even after a reload or a crash: a late yes must not be one to another question.
 	records atomic.Int64

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"troupe/actors/cluster"
 	"troupe/actors/core"
@@ -21,6 +20,7 @@ import (
 	"troupe/store/config"
 	"troupe/tools"
 	"troupe/tools/policy"
+	"time"
 )
 
 // workspace is what a session works with beside its log: settings, resources,
@@ -115,27 +115,9 @@ func (h *Shared) findExtensions(dirs config.Dirs, files *config.Settings) ([]con
 // trusted says whether what lies in the project counts.
 func (w *workspace) trusted() bool { return w.dirs.Access == config.Everything }
 
-// settingsRead are settings that were read for a working directory.
-type settingsRead struct {
-	at       time.Time
-	cwd      string
-	rules    protocol.Rules
-	files    *config.Settings
-	dirs     config.Dirs
-	problems []config.Problem
-}
-
-// justRead is how long what the start has read counts: who starts troupe and changes a setting
-// before the first command finds it changed.
-const justRead = 100 * time.Millisecond
-
-// loadSettings reads what counts for a session of a working directory, but what the start has
-// just read.
+// loadSettings reads what counts for a session of a working directory.
 func (h *Shared) loadSettings(spec link.OpenSpec, rules protocol.Rules) (*config.Settings, config.Dirs, []config.Problem, error) {
 	cwd, own, child := spec.Cwd, spec.Settings, spec.Child
-	if r := h.atStart.Swap(nil); r != nil && r.cwd == cwd && r.rules == rules && own == nil && child == nil && spec.Allowed == nil && time.Since(r.at) < justRead {
-		return r.files, r.dirs, r.problems, nil
-	}
 	policy := config.Policy{Consent: h.Consent, Run: h.trusts(cwd), Strict: rules.ContextOnly, Budget: h.Budget}
 	if child != nil {
 		policy.Above = &child.Trust
@@ -161,11 +143,10 @@ func SessionDir(h *Shared, rules protocol.Rules, cwd string) (dir string, shared
 // that it does not begin: a setting, or what a model costs. Without a default session
 // it is only settings.
 func CheckLimits(h *Shared, rules protocol.Rules, noDefault bool) error {
-	files, dirs, problems, err := h.loadSettings(link.OpenSpec{Cwd: h.Default.Cwd}, rules)
+	files, _, _, err := h.loadSettings(link.OpenSpec{Cwd: h.Default.Cwd}, rules) // problems are named when the session is opened
 	if err != nil || noDefault {
 		return err
 	}
-	h.atStart.Store(&settingsRead{time.Now(), h.Default.Cwd, rules, files, dirs, problems})
 	if files.Task.Budget.Limits.None() {
 		return nil
 	}

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"io"
 	"runtime"
 	"runtime/debug"
-	"sync"
-	"time"
 )
 
 // How often garbage is collected: seldom where little lives, since that costs time; often
@@ -15,30 +12,6 @@ const (
 	gcOften  = 60
 	gcMuch   = 12 << 20 // bytes that live
 )
-
-// startOver is when what only the start has needed is let go, if no client speaks before.
-const startOver = 100 * time.Millisecond
-
-// startIsOver lets go of it, once: behind the first answer, which would ask for the same pages
-// again, and before a burst adds its own to them.
-var startIsOver = sync.OnceFunc(dropStart)
-
-// askedAgain is the input of a client. One that says more has its first answer; where the
-// input has ended, the process soon will.
-type askedAgain struct {
-	io.Reader
-	times int
-}
-
-func (a *askedAgain) Read(p []byte) (int, error) {
-	n, err := a.Reader.Read(p)
-	if n > 0 {
-		if a.times++; a.times == 2 {
-			go startIsOver()
-		}
-	}
-	return n, err
-}
 
 // tuneGC has every collection look at what lives, from now on.
 func tuneGC() {

@@ -27,7 +27,6 @@ import (
 	"troupe/actors/kernel"
 	"troupe/actors/link"
 	"troupe/actors/session"
-	_ "troupe/cmd/troupe/prefault"
 	"troupe/protocol"
 	"troupe/protocol/pi"
 	"troupe/providers"
@@ -324,7 +323,7 @@ func stdio() conn.Transport {
 	if out == os.Stdout {
 		out = eager(os.Stdout)
 	}
-	return conn.Stdio{In: &askedAgain{Reader: os.Stdin}, Out: out}
+	return conn.Stdio{In: os.Stdin, Out: out}
 }
 
 // serve runs the daemon until its client says no more, or a signal or stop ends
@@ -332,7 +331,6 @@ func stdio() conn.Transport {
 func serve(cfg *actors.Config, client conn.Transport, log zerolog.Logger, stop chan actors.Stop) int {
 	cmap.SHARD_COUNT = 1 // protoactor makes 1024 maps of so many shards each: 3 ms and 3 MB with the default
 	tuneGC()
-	time.AfterFunc(startOver, startIsOver)
 	signals, code := make(chan os.Signal, 4), make(chan int, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	over := make(chan struct{})

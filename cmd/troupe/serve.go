@@ -203,7 +203,6 @@ func (e signalError) Error() string { return syscall.Signal(e).String() }
 func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	cmap.SHARD_COUNT = 1 // see serve
 	tuneGC()
-	time.AfterFunc(startOver, startIsOver)
 	path := socketPath(s.socket, cfg.Sessions.AgentDir)
 	lines, unlock, err := remote.Listen(path)
 	if err != nil {

@@ -99,7 +99,7 @@ func memoryWith(x *sampler, n int, used bool) float64 {
 		}
 	}
 	time.Sleep(2 * time.Second)
-	return q.rss()
+	return q.memory()
 }
 
 type point struct{ x, y float64 }

@@ -64,7 +64,7 @@ func runExtensions(x *sampler) values {
 	q.until(`"there"`)
 	wall := time.Since(q.spawned)
 	time.Sleep(500 * time.Millisecond)
-	rss := q.rssOfAll()
+	rss := q.memoryOfAll()
 	q.end()
 	q = x.start(x.agent, with)
 	q.call(`{"type":"get_state"}`) // which waits for none of them
@@ -93,21 +93,21 @@ func runExtensionMemory(x *sampler) values {
 	q.send(extensionCall)
 	q.until(`"there"`)
 	time.Sleep(500 * time.Millisecond)
-	before := q.rssOfAll()
+	before := q.memoryOfAll()
 	const n = 50
 	for _, id := range x.opens(q, n) {
 		q.send(`{"id":"x","type":"prompt","message":"/command9","sessionId":"` + id + `"}`)
 		q.until(`"there"`)
 	}
 	time.Sleep(time.Second)
-	return values{"each": (q.rssOfAll() - before) / n}
+	return values{"each": (q.memoryOfAll() - before) / n}
 }
 
-// rssOfAll is the resident memory of a process and those that it has started.
-func (p *proc) rssOfAll() float64 {
-	all := p.rss()
+// memoryOfAll is the resident memory of a process and those that it has started.
+func (p *proc) memoryOfAll() float64 {
+	all := p.memory()
 	for _, pid := range figures.Children(p.pid()) {
-		all += figures.Memory(pid, "VmRSS")
+		all += figures.PrivateMemory(pid)
 	}
 	return all
 }

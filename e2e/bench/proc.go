@@ -189,8 +189,8 @@ func (p *proc) end() {
 	p.stderr.Close()
 }
 
-func (p *proc) rss() float64  { return figures.Memory(p.pid(), "VmRSS") }
-func (p *proc) peak() float64 { return figures.Memory(p.pid(), "VmHWM") }
+func (p *proc) memory() float64 { return figures.PrivateMemory(p.pid()) }
+func (p *proc) peak() float64   { return figures.Memory(p.pid(), "VmHWM") }
 
 // resetPeak makes the next peak count from now.
 func (p *proc) resetPeak() {
@@ -205,7 +205,7 @@ func (p *proc) during(d time.Duration) (cores, memory float64) {
 	begun, cpu := time.Now(), p.cpu()
 	for time.Since(begun) < d {
 		time.Sleep(500 * time.Millisecond)
-		memory = max(memory, p.rss())
+		memory = max(memory, p.memory())
 	}
 	return (p.cpu() - cpu) / time.Since(begun).Seconds(), memory
 }

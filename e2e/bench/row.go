@@ -70,7 +70,7 @@ var rows = []row{
 	{"start", delta, everyone, 15, []metric{
 		{"wall", "spawn → first `get_state` answer", "ms", 10, false},
 		{"cpu", "CPU for that", "ms", 10, false},
-		{"rss", "idle resident memory, after 0.5 s", "MB", 20, false},
+		{"rss", "idle private memory, after 0.5 s", "MB", 4, false}, {"pss", "the same with its share of common pages (PSS)", "MB", 0, false},
 	}, runStart},
 	{"roundtrip", delta, everyone, 7, []metric{{"p50", "idle round trip p50", "µs", 15, false}}, runRoundtrip},
 	{"pipeline", delta, everyone, 7, []metric{{"rate", "pipelined commands", "1/s", 300_000, true}}, runPipeline},
@@ -150,7 +150,7 @@ func runStart(x *sampler) values {
 	q.call(`{"type":"get_state"}`)
 	wall, cpu := time.Since(q.spawned), q.cpu()
 	time.Sleep(500 * time.Millisecond)
-	return values{"wall": figures.MS(wall), "cpu": cpu * 1e3, "rss": q.rss()}
+	return values{"wall": figures.MS(wall), "cpu": cpu * 1e3, "rss": q.memory(), "pss": figures.ProportionalMemory(q.pid())}
 }
 
 func runRoundtrip(x *sampler) values {
@@ -390,7 +390,7 @@ func runHuge(x *sampler) values {
 	switched := time.Since(begun)
 	v := values{"switch": figures.MS(switched)}
 	time.Sleep(time.Second)
-	v["rss"] = q.rss()
+	v["rss"] = q.memory()
 	for _, one := range []struct{ key, line string }{
 		{"state", `{"id":"x","type":"get_state"}`}, {"append", ""},
 	} {
@@ -445,7 +445,7 @@ func runContext(x *sampler) values { return values{"p50": turnWith(x, 10_000, x.
 func runMessages(x *sampler) values {
 	q := x.conversation(10_000)
 	time.Sleep(300 * time.Millisecond)
-	before := q.rss()
+	before := figures.Memory(q.pid(), "VmRSS") // beside the peak, which is resident memory too
 	q.resetPeak()
 	begun := time.Now()
 	q.call(`{"type":"get_messages"}`)
@@ -523,7 +523,7 @@ func streams(n int) func(x *sampler) values {
 			}
 			now := 0.0
 			for _, q := range procs {
-				now += q.rss()
+				now += q.memory()
 			}
 			memory = max(memory, now)
 		}
@@ -598,18 +598,18 @@ func runIdle(x *sampler) values {
 	}
 	turns(x.opens(q, 1)) // so that what the program itself needs for one is not counted as theirs
 	time.Sleep(500 * time.Millisecond)
-	before := q.rss()
+	before := q.memory()
 	ids := x.opens(q, n)
 	time.Sleep(2 * time.Second)
-	idle := q.rss()
+	idle := q.memory()
 	turns(ids)
 	time.Sleep(time.Second)
-	used := q.rss()
+	used := q.memory()
 	time.Sleep(5 * time.Second)
 	if line := q.call(`{"type":"list_open_sessions"}`); bytes.Count(line, []byte(`"parked"`)) < n {
 		figures.Fail("not all sessions are parked: %s", line[:min(len(line), 600)])
 	}
-	return values{"rss": idle, "each": (idle - before) * 1024 / n, "used": used, "parked": (q.rss() - before) * 1024 / n}
+	return values{"rss": idle, "each": (idle - before) * 1024 / n, "used": used, "parked": (q.memory() - before) * 1024 / n}
 }
 
 func runList(x *sampler) values {

@@ -113,7 +113,7 @@ func runClients(x *sampler) values {
 	owner.send(hello)
 	owner.send(`{"id":"open","type":"open_session","permissionMode":"auto"}`)
 	session := owner.answer("open").Get("data.sessionId").Str
-	base, clients := q.rss(), make([]*viewer, n)
+	base, clients := q.memory(), make([]*viewer, n)
 	var all sync.WaitGroup
 	for i := range clients {
 		clients[i] = dial(address, token)
@@ -122,7 +122,7 @@ func runClients(x *sampler) values {
 		clients[i].answer("a")
 	}
 	time.Sleep(3 * time.Second)
-	idle := (q.rss() - base) * 1024 / float64(n)
+	idle := (q.memory() - base) * 1024 / float64(n)
 	var mu sync.Mutex
 	var late []time.Duration
 	lagged := 0

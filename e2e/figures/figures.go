@@ -47,13 +47,32 @@ func Caught(err *error) {
 
 // Memory is a line of /proc/PID/status, as VmRSS, in MB of 2^20 bytes.
 func Memory(pid int, key string) float64 {
-	raw := Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))
+	return kilobytes(fmt.Sprintf("/proc/%d/status", pid), key)
+}
+
+// kilobytes reads a line in kB of a file of /proc, as MB.
+func kilobytes(file, key string) float64 {
+	raw := Get(os.ReadFile(file))
 	_, rest, _ := strings.Cut(string(raw), key+":")
 	fields := strings.Fields(rest)
 	if len(fields) == 0 {
-		Fail("no %s in /proc", key)
+		Fail("no %s in %s", key, file)
 	}
 	return Get(strconv.ParseFloat(fields[0], 64)) / 1024
+}
+
+// PrivateMemory is the memory that a process has written and shares with no other (Anonymous
+// of proc_pid_smaps(5)), in MB of 2^20 bytes. It is freed when the process ends. Pages of the
+// executable do not count: all its processes share them, and the kernel may drop them.
+// (Private_Dirty counts them as well while a new executable has not been written to disk.)
+func PrivateMemory(pid int) float64 { return rollup(pid, "Anonymous") }
+
+// ProportionalMemory is the resident memory of a process in which a shared page counts in
+// proportion to the processes that share it (Pss), in MB of 2^20 bytes.
+func ProportionalMemory(pid int) float64 { return rollup(pid, "Pss") }
+
+func rollup(pid int, key string) float64 {
+	return kilobytes(fmt.Sprintf("/proc/%d/smaps_rollup", pid), key)
 }
 
 // Children are the processes that a process has started.
