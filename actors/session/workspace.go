@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"time"
 	"troupe/actors/cluster"
 	"troupe/actors/core"
 	"troupe/actors/extension"
@@ -20,7 +21,6 @@ import (
 	"troupe/store/config"
 	"troupe/tools"
 	"troupe/tools/policy"
-	"time"
 )
 
 // workspace is what a session works with beside its log: settings, resources,
