@@ -385,7 +385,11 @@ func (r *Registry) hasKey(provider string, models []*protocol.Model) bool {
 	if provider == providers.ScriptedAPI && r.custom(provider) == nil {
 		return false // the demo is offered only to those who ask for it
 	}
-	return slices.ContainsFunc(models, r.keyless)
+	named := false // a key that has no value: whoever names one needs it, also on a server nearby
+	if custom := r.custom(provider); custom != nil {
+		named = custom.APIKey != ""
+	}
+	return slices.ContainsFunc(models, func(m *protocol.Model) bool { return r.keyless(m, named) })
 }
 
 // keySource is one place where a key may be.
@@ -426,10 +430,10 @@ func (r *Registry) sources(provider string) []keySource {
 	return list
 }
 
-// keyless says whether a model can be asked without a key: scripts, servers
-// nearby, and endpoints that are given a header instead.
-func (r *Registry) keyless(m *protocol.Model) bool {
-	if m.API == providers.ScriptedAPI || providers.IsLocal(m.BaseURL) || r.extra[m.Provider].stream != nil {
+// keyless reports whether a model can be asked without a key: scripts, local servers and streams of extensions whose
+// configuration names no key, and endpoints that are given a header instead.
+func (r *Registry) keyless(m *protocol.Model, keyNamed bool) bool {
+	if m.API == providers.ScriptedAPI || !keyNamed && (providers.IsLocal(m.BaseURL) || r.extra[m.Provider].stream != nil) {
 		return true
 	}
 	if m.ProviderConfig == nil {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"iter"
@@ -376,6 +377,26 @@ func TestRegistry_keyless(t *testing.T) {
 		require.NotNil(t, failed)
 		assert.Equal(t, protocol.ErrorAuth, failed.Kind)
 	}
+}
+
+// TestRegistry_namedKeyWithoutValue checks that models of a provider are not offered while the key that its
+// configuration names has no value, also where none would be needed. A command counts as a key without being executed.
+func TestRegistry_namedKeyWithoutValue(t *testing.T) {
+	h := newHouse(t, "SET", "k")
+	h.write("models.json", `{"providers": {
+		"unset": {"baseUrl": "https://far.example/v1", "apiKey": "$NOT_SET", "api": "openai-completions", "models": [{"id": "q"}]},
+		"part": {"baseUrl": "https://far.example/v1", "apiKey": "a-${NOT_SET}", "api": "openai-completions", "models": [{"id": "q"}]},
+		"near": {"baseUrl": "http://localhost:11434/v1", "apiKey": "$NOT_SET", "api": "openai-completions", "models": [{"id": "q"}]},
+		"set": {"baseUrl": "http://localhost:11434/v1", "apiKey": "$SET", "api": "openai-completions", "models": [{"id": "q"}]},
+		"command": {"baseUrl": "https://far.example/v1", "apiKey": "!false", "api": "openai-completions", "models": [{"id": "q"}]}}}`)
+	own := providers.Registration{Name: "spoken", Config: json.RawMessage(`{"apiKey":"$NOT_SET","models":[{"id":"s"}]}`), Stream: spoken{}}
+	r, problems := h.With([]providers.Registration{own})
+	require.Empty(t, problems)
+	c, err := r.Catalog()
+	require.NoError(t, err)
+	assert.Equal(t, map[string]bool{"set": true, "command": true}, c.Keys)
+	_, failed := h.ask("near", "q")
+	assert.Nil(t, failed, "a client may still choose it")
 }
 
 func TestRegistry_scripted(t *testing.T) {

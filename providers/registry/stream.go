@@ -95,7 +95,7 @@ func (r *Registry) prepare(ctx context.Context, req *providers.Request) *protoco
 	model := req.Model
 	r.mu.Lock()
 	r.refresh()
-	sources, custom, keyless := r.sources(model.Provider), r.custom(model.Provider), r.keyless(model)
+	sources, custom, keyless := r.sources(model.Provider), r.custom(model.Provider), r.keyless(model, false)
 	own := r.auth.Entries[model.Provider].Env
 	cloud, signing, login := r.cloudNamed(model.Provider), r.cloudOf(model.Provider), r.loginOf(model.Provider)
 	extra := r.extraLogin(model.Provider)
