@@ -175,10 +175,23 @@ func clamp(levels []ThinkingLevel, l ThinkingLevel) ThinkingLevel {
 type Catalog struct {
 	Models   []*Model                     // in the order they are offered
 	Keys     map[string]bool              // by provider
+	Opened   map[string]Credential        // by provider of Keys; a missing one is a CredentialKey
 	NotUsed  map[string]string            // by provider: why a login in auth.json is not used
 	Advice   func(provider string) string // how to give a provider credentials, a sentence; nil for nothing known
 	Unlisted []LazyProvider               // providers without credentials whose models nobody has asked for yet
 }
+
+// Credential is what opens a provider. Where several providers have the model that was asked for, the one with
+// the smallest counts.
+type Credential uint8
+
+// The credentials there are.
+const (
+	CredentialKey   Credential = iota // an API key or a login of its own
+	CredentialNone                    // none is needed, as on this machine
+	CredentialCloud                   // an identity in a cloud, which is there for other things on most machines
+	NoCredential                      // the provider cannot be asked
+)
 
 // LazyProvider is a provider whose models are described when somebody asks for
 // them: describing all that are built in takes longer than everything else at
@@ -234,6 +247,14 @@ func (c *Catalog) All() []*Model {
 
 // HasKey says whether there are credentials for a provider.
 func (c *Catalog) HasKey(provider string) bool { return c != nil && c.Keys[provider] }
+
+// Credential returns what opens a provider.
+func (c *Catalog) Credential(provider string) Credential {
+	if !c.HasKey(provider) {
+		return NoCredential
+	}
+	return c.Opened[provider]
+}
 
 // Available lists the models there are credentials for.
 func (c *Catalog) Available() []*Model {

@@ -23,7 +23,8 @@ type Choice struct {
 // ResolveModel finds the model that --provider and --model mean. provider may
 // be "". pattern is an exact id, PROVIDER/ID, or a part of an id or a name, any
 // of them with :LEVEL behind. A known provider in front of the slash wins over
-// ids that contain slashes. Models that there is a key for win over others,
+// ids that contain slashes. Models that there is a key for win over those that
+// an identity in a cloud opens, and these over the others; then
 // ids without a date over ids with one, and then the highest.
 //
 // An unknown id of a known provider becomes a model of that id, like the
@@ -138,18 +139,15 @@ func (r resolver) match(models []*protocol.Model, pattern string) (Choice, bool)
 	return Choice{}, false
 }
 
-// exact finds a model by its id. Of providers that share it, the first with a
-// key counts.
+// exact finds a model by its id. Of providers that share it, the first with the
+// best credential counts.
 func (r resolver) exact(models []*protocol.Model, pattern string) (Choice, bool) {
 	find := func(id string) *protocol.Model {
 		same := slices.DeleteFunc(slices.Clone(models), func(m *protocol.Model) bool { return !strings.EqualFold(m.ID, id) })
-		if i := slices.IndexFunc(same, func(m *protocol.Model) bool { return r.c.HasKey(m.Provider) }); i > 0 {
-			return same[i]
+		if len(same) == 0 {
+			return nil
 		}
-		if len(same) > 0 {
-			return same[0]
-		}
-		return nil
+		return slices.MinFunc(same, func(a, b *protocol.Model) int { return cmp.Compare(r.rank(a), r.rank(b)) })
 	}
 	if m := find(pattern); m != nil {
 		return Choice{Model: m}, true
@@ -174,20 +172,25 @@ func (r resolver) part(models []*protocol.Model, pattern string) *protocol.Model
 	if len(hits) == 0 {
 		return nil
 	}
-	rank := func(m *protocol.Model) int {
-		n := 0
-		if !r.c.HasKey(m.Provider) {
-			n += 2
-		}
+	isDated := func(m *protocol.Model) int {
 		if dated().MatchString(m.ID) {
-			n++
+			return 1
 		}
-		return n
+		return 0
 	}
 	slices.SortStableFunc(hits, func(a, b *protocol.Model) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), compareIDs(b.ID, a.ID))
+		return cmp.Or(cmp.Compare(r.rank(a), r.rank(b)), cmp.Compare(isDated(a), isDated(b)), compareIDs(b.ID, a.ID))
 	})
 	return hits[0]
+}
+
+// rank orders models by what opens their providers, the smallest first. One that needs no key counts like one
+// that there is a key for.
+func (r resolver) rank(m *protocol.Model) protocol.Credential {
+	if by := r.c.Credential(m.Provider); by != protocol.CredentialNone {
+		return by
+	}
+	return protocol.CredentialKey
 }
 
 var dated = sync.OnceValue(func() *regexp.Regexp {
@@ -322,7 +325,8 @@ type Wishes struct {
 // ChooseModel decides with which model a session begins: the flag, else the
 // scope (the default of the settings if it is in there, else its first), else
 // the session's own, else the default, else the usual model of the first
-// provider with a key, else the first model with a key. The choice has no model
+// provider with a key, else the first model with a key, else the same of
+// providers that need no key or that an identity in a cloud opens. The choice has no model
 // if there is none at all. Without any key the default counts all the same, so
 // that the first request can say whose key is missing.
 func ChooseModel(c *protocol.Catalog, w Wishes) Choice {
@@ -368,16 +372,20 @@ func fallback(c *protocol.Catalog, w Wishes) *protocol.Model {
 	if wanted != nil && len(c.Keys) == 1 && c.HasKey(ScriptedAPI) {
 		return wanted // a demo must not answer in the name of a model
 	}
-	for _, v := range Vendors {
-		if !c.HasKey(v.ID) {
-			continue // and its models need not be described
+	keyed := func(provider string) bool { return c.Credential(provider) == protocol.CredentialKey }
+	for _, opened := range []func(provider string) bool{keyed, c.HasKey} {
+		for _, v := range Vendors {
+			if !opened(v.ID) {
+				continue // and its models need not be described
+			}
+			if m := c.Find(v.ID, v.Model); m != nil {
+				return m
+			}
 		}
-		if m := c.Find(v.ID, v.Model); m != nil {
-			return m
+		available := c.Available()
+		if i := slices.IndexFunc(available, func(m *protocol.Model) bool { return opened(m.Provider) }); i >= 0 {
+			return available[i]
 		}
-	}
-	if available := c.Available(); len(available) > 0 {
-		return available[0]
 	}
 	return wanted
 }

@@ -129,6 +129,27 @@ func TestResolveScope(t *testing.T) {
 	assert.Empty(t, warnings)
 }
 
+// TestCredentials checks that a key in hand is chosen before the identity of a cloud, and both before
+// providers without credentials.
+func TestCredentials(t *testing.T) {
+	c := catalogOf("azure mine local amazon-bedrock", "openai/gpt-9", "azure/gpt-9", "azure/gpt-10", "local/gpt-9", "mine/gpt-9", "mine/gpt-8", "amazon-bedrock/gpt-9")
+	c.Opened = map[string]protocol.Credential{"azure": protocol.CredentialCloud, "amazon-bedrock": protocol.CredentialCloud, "local": protocol.CredentialNone}
+	for pattern, want := range map[string]string{"gpt-9": "local/gpt-9", "gpt": "local/gpt-9", "gpt-8": "mine/gpt-8", "gpt-10": "azure/gpt-10", "azure/gpt-9": "azure/gpt-9"} {
+		choice, err := ResolveModel(c, "", pattern)
+		require.NoError(t, err)
+		assert.Equal(t, want, name(choice.Model), pattern)
+	}
+	assert.Equal(t, "mine/gpt-9", name(ChooseModel(c, Wishes{}).Model))
+	assert.Equal(t, "azure/gpt-9", name(ChooseModel(c, Wishes{DefaultProvider: "azure", DefaultModel: "gpt-9"}).Model), "who names it has it")
+	delete(c.Keys, "mine")
+	assert.Equal(t, "azure/gpt-9", name(ChooseModel(c, Wishes{}).Model))
+	delete(c.Keys, "local")
+	assert.Equal(t, "azure/gpt-9", name(ChooseModel(c, Wishes{}).Model))
+	choice, err := ResolveModel(c, "", "gpt-9")
+	require.NoError(t, err)
+	assert.Equal(t, "azure/gpt-9", name(choice.Model))
+}
+
 func TestCompareIDs(t *testing.T) {
 	in := []string{"gpt-5.10", "gpt-5.9", "gpt-5", "gpt-5.9-pro", "a", "gpt-05.9", "gpt-5.09b"}
 	slices.SortFunc(in, compareIDs)

@@ -385,7 +385,7 @@ func TestAdvice(t *testing.T) {
 		"github-copilot/gpt-5.5":   {{"COPILOT_GITHUB_TOKEN"}},
 		"amazon-bedrock/global.anthropic.claude-sonnet-4-5-20250929-v1:0": {{"AWS_PROFILE"}, {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, {"AWS_BEARER_TOKEN_BEDROCK", "AWS_REGION"}},
 		"google-vertex/gemini-3.1-pro-preview":                            {{"GOOGLE_CLOUD_API_KEY"}, {"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_APPLICATION_CREDENTIALS"}},
-		"azure-openai-responses/gpt-5.4":                                  {{"AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY"}, {"AZURE_OPENAI_BASE_URL"}},
+		"azure-openai-responses/gpt-5.4":                                  {{"AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY"}, {"AZURE_OPENAI_BASE_URL", "az login"}},
 	} {
 		provider, _, _ := strings.Cut(model, "/")
 		t.Run(provider, func(t *testing.T) {
@@ -408,6 +408,9 @@ func TestAdvice(t *testing.T) {
 						value = "https://some.openai.azure.com"
 					case "AWS_PROFILE":
 						value = "default"
+					case "az login":
+						q.WriteFile(filepath.Join(q.Home, ".azure", "azureProfile.json"), `{"subscriptions":[{"id":"s"}]}`)
+						continue
 					}
 					q.Env = append(q.Env, name+"="+value)
 				}

@@ -32,7 +32,7 @@ func All(home string, proxy func() string, run Program) map[string]providers.Clo
 	return map[string]providers.Cloud{
 		providers.CloudAWS:    &awsCloud{proxy: network.Proxy},
 		providers.CloudGoogle: &googleCloud{home: home, client: clientOf(network)},
-		providers.CloudEntra:  &entraCloud{client: clientOf(network), run: run},
+		providers.CloudEntra:  &entraCloud{home: home, client: clientOf(network), run: run},
 
 		providers.CloudAnthropic: &anthropicCloud{client: clientOf(network)},
 	}

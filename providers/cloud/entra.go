@@ -1,15 +1,22 @@
 package cloud
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"troupe/protocol"
+	"troupe/protocol/bounded"
 	"troupe/providers"
 )
 
@@ -32,22 +39,74 @@ var entraVariables = []string{
 	"AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_CLIENT_SEND_CERTIFICATE_CHAIN",
 	"AZURE_USERNAME", "AZURE_PASSWORD", "AZURE_TOKEN_CREDENTIALS", "AZURE_REGIONAL_AUTHORITY_NAME", "MSAL_FORCE_REGION", "REGION_NAME",
 	"IDENTITY_ENDPOINT", "IDENTITY_HEADER", "IDENTITY_SERVER_THUMBPRINT", "IMDS_ENDPOINT", "MSI_ENDPOINT", "MSI_SECRET", "DEFAULT_IDENTITY_CLIENT_ID",
+	"AZURE_CONFIG_DIR", "AZD_CONFIG_DIR",
 }
 
 // entraCloud has the identities of Microsoft Entra, as Microsoft's own libraries find them: of
 // an application, of a workload, of a machine, and of who has logged in by Azure's command
 // line tools. docs/decisions/0018-azure-chain.md says why it is not their library that looks.
 type entraCloud struct {
+	home     string
 	accounts accounts[*entraSigner]
 	client   *http.Client // to login services; nil is the network
 	run      Program      // nil runs none
 }
 
-// Found implements [providers.Cloud]. The address of a resource is what says
-// that somebody means to use it: it has no other use.
-func (*entraCloud) Found(env func(string) string) bool {
-	return env("AZURE_OPENAI_BASE_URL") != "" || env("AZURE_OPENAI_RESOURCE_NAME") != ""
+// Found implements [providers.Cloud]: a resource is named, and there is a sign of an identity. Azure's
+// identities are there for other things on most machines, and the name of a resource opens nothing.
+func (c *entraCloud) Found(env func(string) string) bool {
+	if env("AZURE_OPENAI_BASE_URL") == "" && env("AZURE_OPENAI_RESOURCE_NAME") == "" {
+		return false
+	}
+	return hasEntraVariables(env) || c.hasEntraLogin(env) || isAzureMachine()
 }
+
+// hasEntraVariables returns whether variables describe an identity, or choose among its sources.
+func hasEntraVariables(env func(string) string) bool {
+	if env("AZURE_TENANT_ID") != "" && env("AZURE_CLIENT_ID") != "" {
+		for _, name := range []string{"AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_USERNAME"} {
+			if env(name) != "" {
+				return true
+			}
+		}
+	}
+	for _, name := range []string{"AZURE_FEDERATED_TOKEN_FILE", "IDENTITY_ENDPOINT", "MSI_ENDPOINT", "AZURE_TOKEN_CREDENTIALS"} {
+		if env(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// hasEntraLogin returns whether a user has logged in with one of Azure's command line tools. Their
+// files are those of azure-cli (profile), azure-dev (auth) and Azure PowerShell (context); each has an
+// entry for the user until the logout.
+func (c *entraCloud) hasEntraLogin(env func(string) string) bool {
+	for _, login := range []struct{ path, user string }{
+		{filepath.Join(cmp.Or(env("AZURE_CONFIG_DIR"), filepath.Join(c.home, ".azure")), "azureProfile.json"), "subscriptions.0"},
+		{filepath.Join(cmp.Or(env("AZD_CONFIG_DIR"), filepath.Join(c.home, ".azd")), "auth.json"), "auth.account.currentUser"},
+		{filepath.Join(c.home, ".Azure", "AzureRmContext.json"), "DefaultContextKey"},
+	} {
+		text, err := bounded.ReadFile(login.path, maxEntraFile)
+		if err == nil && gjson.GetBytes(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), login.user).Exists() {
+			return true
+		}
+	}
+	return false
+}
+
+// maxEntraFile is in bytes. A profile lists all subscriptions of its users.
+const maxEntraFile = 4 << 20
+
+// azureAssetTag is the asset tag of the chassis of virtual machines in Azure, "MSFT AZURE VM" in ASCII codes.
+const azureAssetTag = "7783-7084-3265-9085-8269-3286-77"
+
+// isAzureMachine returns whether this machine may have an identity: a virtual machine in Azure, or one that
+// Azure Arc manages.
+var isAzureMachine = sync.OnceValue(func() bool {
+	tag, _ := bounded.ReadFile("/sys/class/dmi/id/chassis_asset_tag", 256)
+	return strings.TrimSpace(string(tag)) == azureAssetTag || isThere(arcAgent)
+})
 
 // Address implements [providers.Cloud].
 func (*entraCloud) Address(baseURL string, _ bool, _ func(string) string) (string, error) {

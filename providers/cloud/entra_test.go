@@ -401,6 +401,58 @@ func TestEntra_refusals(t *testing.T) {
 	}
 }
 
+// TestEntra_found checks that a resource counts only with a sign of an identity.
+func TestEntra_found(t *testing.T) {
+	home := bare(t)
+	if isAzureMachine() {
+		t.Skip("this machine has an identity in Azure")
+	}
+	const resource = "AZURE_OPENAI_RESOURCE_NAME=mine"
+	app := []string{resource, "AZURE_TENANT_ID=t", "AZURE_CLIENT_ID=c"}
+	for _, c := range []struct {
+		found bool
+		env   []string
+	}{
+		{false, nil},
+		{false, []string{resource}},
+		{false, []string{"AZURE_OPENAI_BASE_URL=https://mine.openai.azure.com"}},
+		{false, app},
+		{false, []string{resource, "AZURE_CLIENT_SECRET=s"}},
+		{true, append(app, "AZURE_CLIENT_SECRET=s")},
+		{true, append(app, "AZURE_CLIENT_CERTIFICATE_PATH=/c")},
+		{true, append(app, "AZURE_USERNAME=u")},
+		{true, []string{resource, "AZURE_FEDERATED_TOKEN_FILE=/t"}},
+		{true, []string{resource, "IDENTITY_ENDPOINT=http://127.0.0.1"}},
+		{true, []string{resource, "MSI_ENDPOINT=http://127.0.0.1"}},
+		{true, []string{resource, "AZURE_TOKEN_CREDENTIALS=dev"}},
+		{false, []string{"AZURE_TOKEN_CREDENTIALS=dev"}},
+	} {
+		assert.Equal(t, c.found, (&entraCloud{home: home}).Found(environ(c.env...)), "%v", c.env)
+	}
+	for path, text := range map[string][2]string{
+		".azure/azureProfile.json":     {"\ufeff{\"subscriptions\":[{\"id\":\"x\"}]}", `{"subscriptions":[]}`},
+		".azd/auth.json":               {`{"auth":{"account":{"currentUser":{"homeAccountId":"x"}}}}`, `{"auth":{"account":{}}}`},
+		".Azure/AzureRmContext.json":   {`{"DefaultContextKey":"x"}`, `{}`},
+		"elsewhere/azureProfile.json":  {`{"subscriptions":[{}]}`, ""},
+		"elsewhere-azd/auth.json":      {`{"auth":{"account":{"currentUser":{}}}}`, ""},
+		".azure/msal_token_cache.json": {"", `{}`},
+	} {
+		for i, want := range []bool{true, false} {
+			cloud := &entraCloud{home: t.TempDir()}
+			env := []string{resource, "AZURE_CONFIG_DIR=" + filepath.Join(cloud.home, "elsewhere"), "AZD_CONFIG_DIR=" + filepath.Join(cloud.home, "elsewhere-azd")}
+			if !strings.HasPrefix(path, "elsewhere") {
+				env = env[:1]
+			}
+			if text[i] == "" {
+				continue
+			}
+			write(t, filepath.Join(cloud.home, path), text[i])
+			assert.Equal(t, want, cloud.Found(environ(env...)), "%s: %s", path, text[i])
+			assert.False(t, cloud.Found(environ(env[1:]...)), "without a resource")
+		}
+	}
+}
+
 // TestEntra_entry: the variables of an entry of auth.json are those of its account alone, all of
 // them.
 func TestEntra_entry(t *testing.T) {

@@ -145,14 +145,13 @@ func (r *Registry) refresh() {
 }
 
 func (r *Registry) build() (*protocol.Catalog, error) {
-	catalog := &protocol.Catalog{Keys: map[string]bool{}, Advice: advice}
+	catalog := &protocol.Catalog{Keys: map[string]bool{}, Opened: map[string]protocol.Credential{}, Advice: advice}
 	problems := []error{r.models.Err, r.auth.Err, r.auth.Unused}
 	for _, provider := range r.providers() {
 		former := r.isFormer(provider)
 		if former {
-			if models, _ := r.modelsOf(provider); r.hasKey(provider, models) {
-				catalog.Keys[provider] = true
-			}
+			models, _ := r.modelsOf(provider)
+			r.open(catalog, provider, models)
 		}
 		if former || r.lazy(provider) {
 			catalog.Unlisted = append(catalog.Unlisted, protocol.LazyProvider{Provider: provider, Former: former, Load: sync.OnceValue(func() []*protocol.Model {
@@ -166,9 +165,7 @@ func (r *Registry) build() (*protocol.Catalog, error) {
 		models, err := r.modelsOf(provider)
 		problems = append(problems, err, r.complaints(provider))
 		catalog.Models = append(catalog.Models, models...)
-		if r.hasKey(provider, models) {
-			catalog.Keys[provider] = true
-		}
+		r.open(catalog, provider, models)
 	}
 	for _, provider := range r.auth.Names() {
 		if why := r.config.Logins.Why(provider, r.auth.Entries[provider]); why != "" {
@@ -362,34 +359,45 @@ func (r *Registry) physical(provider string) ([]*protocol.Model, error) {
 	return r.withPlan(provider, &base, list), b.err
 }
 
-// hasKey says whether a provider can be asked, as far as that shows without
-// running commands.
-func (r *Registry) hasKey(provider string, models []*protocol.Model) bool {
+// open notes in the catalogue that a provider can be asked, and by which credential.
+func (r *Registry) open(catalog *protocol.Catalog, provider string, models []*protocol.Model) {
+	by := r.credential(provider, models)
+	if by == protocol.NoCredential {
+		return
+	}
+	catalog.Keys[provider] = true
+	if by != protocol.CredentialKey {
+		catalog.Opened[provider] = by
+	}
+}
+
+// credential returns what opens a provider, as far as that shows without running commands.
+func (r *Registry) credential(provider string, models []*protocol.Model) protocol.Credential {
 	models = slices.DeleteFunc(slices.Clone(models), func(m *protocol.Model) bool { return m.API == protocol.VirtualAPI })
 	env := r.secrets.lookup(r.auth.Entries[provider].Env)
 	reachable := slices.ContainsFunc(models, func(m *protocol.Model) bool {
 		_, missing := fillURL(m.BaseURL, withRegion(env))
 		return missing == ""
 	})
-	if !reachable {
-		return false
-	}
-	if r.cloudOf(provider) != nil || r.loginOf(provider) != nil {
-		return true
-	}
-	for _, s := range r.sources(provider) {
-		if s.value != "" && (s.literal || r.secrets.has(s.value, s.own)) {
-			return true
-		}
-	}
-	if provider == providers.ScriptedAPI && r.custom(provider) == nil {
-		return false // the demo is offered only to those who ask for it
-	}
 	named := false // a key that has no value: whoever names one needs it, also on a server nearby
 	if custom := r.custom(provider); custom != nil {
 		named = custom.APIKey != ""
 	}
-	return slices.ContainsFunc(models, func(m *protocol.Model) bool { return r.keyless(m, named) })
+	switch {
+	case !reachable:
+		return protocol.NoCredential
+	case r.loginOf(provider) != nil, slices.ContainsFunc(r.sources(provider), func(s keySource) bool {
+		return s.value != "" && (s.literal || r.secrets.has(s.value, s.own))
+	}):
+		return protocol.CredentialKey
+	case r.cloudOf(provider) != nil:
+		return protocol.CredentialCloud
+	case provider == providers.ScriptedAPI && r.custom(provider) == nil:
+		return protocol.NoCredential // the demo is offered only to those who ask for it
+	case slices.ContainsFunc(models, func(m *protocol.Model) bool { return r.keyless(m, named) }):
+		return protocol.CredentialNone
+	}
+	return protocol.NoCredential
 }
 
 // keySource is one place where a key may be.

@@ -61,7 +61,8 @@ func (x *exchange) run() *protocol.StreamError {
 	waits := waitsOf(x.req.Repeats)
 	for made := 0; ; made++ {
 		failed, passes := x.attempt(call)
-		if failed != nil {
+		if failed != nil && made > 0 {
+			failed = new(*failed) // the error of a login is that of all its requests
 			failed.Repeats = made
 		}
 		if failed == nil || !passes {
