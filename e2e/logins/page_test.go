@@ -27,7 +27,7 @@ func TestPageLogin(t *testing.T) {
 		tab.Until(`document.querySelector("#sheet input[type=search]") !== null`)
 		tab.Eval(fmt.Sprintf(`[...document.querySelectorAll("#sheet .pick")].find((b) => b.textContent.startsWith(%q)).click()`, name))
 	}
-	choose("Credentials")
+	choose("Provider credentials")
 	tab.Until(`document.querySelector('[data-provider="openai"] button') !== null`)
 	assert.Equal(t, "nothing", tab.Eval(`document.querySelector('[data-provider="openai"] p').textContent`))
 	tab.Eval(`document.querySelector('[data-provider="openai"] button').click()`)
