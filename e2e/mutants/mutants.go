@@ -48,6 +48,7 @@ var (
 	words    = []string{"./providers", "-run", "TestErrorTexts"}
 	forms    = []string{"./e2e/compat", "-run", "TestShapes"}
 	rules    = []string{"./tools/policy", "-run", "TestCommands|TestDerived|TestLimits|TestLinks|TestRepositories|TestStarsBehind"}
+	realms   = []string{"./tools/extension", "-run", "TestTampered"}
 	passes   = []string{"./e2e/providers", "-run", "TestPassingFailure"}
 )
 
@@ -110,6 +111,13 @@ var mutants = []mutant{
 	{"session_start does not show what extensions have registered", "actors/session/extloading.go", "words.Start{N: m.Start, Snapshot: s.snapshot(true)}", "words.Start{N: m.Start}", []string{"./e2e/extensions", "-run", "TestSessionStartSees"}},
 	{"calls of extensions come before session_start", "tools/extension/calls.go", "v.started && !leaves {", "v.ready && !leaves {", []string{"./tools/extension", "-run", "TestCallsWaitForSessionStart"}},
 	{"who asks again where nobody is there is answered at once", "actors/session/extdialogs.go", "a.unseen > maxDialogs", "a.unseen > 1<<40", []string{"./actors/scenario/extensions", "-run", "TestDialogsAgainAndAgain"}},
+	{"realm: an extension replaces then of promises", "tools/extension/prelude/core.js", "  keep(promises, \"then\", () => then);\n", "", realms},
+	{"realm: an extension replaces the constructor of promises", "tools/extension/prelude/core.js", "value: NewPromise, writable: false, enumerable: false, configurable: false }", "value: NewPromise, writable: true, enumerable: false, configurable: true }", realms},
+	{"realm: an extension adds to all objects", "tools/extension/prelude/core.js", "  preventExtensions(objects);\n", "", realms},
+	{"realm: an extension chooses the JSON of arrays", "tools/extension/prelude/core.js", "  keep(arrays, \"toJSON\", undefined);\n", "", realms},
+	{"realm: a setter of an index hides handlers", "tools/extension/prelude/core.js", "  defineProperty(list, list.length, slot);\n", "  list[list.length] = v;\n", realms},
+	{"realm: arrays are walked by an extension's iterator", "tools/extension/prelude/core.js", "const keys = (o) => inOrder(keysOf(o));", "const keys = keysOf;", realms},
+	{"realm: JSON of the daemon passes a setter", "tools/extension/quick/value.go", "lib.XJS_DefinePropertyValueUint32(vm.tls, vm.ctx, list, n, v, lib.MJS_PROP_C_W_E)", "lib.XJS_SetPropertyUint32(vm.tls, vm.ctx, list, n, v)", realms},
 	{"askers of events that are over are kept", "tools/extension/prelude/core.js", "const over = () => { drop(ofRun, by); ", "const over = () => { ", []string{"./tools/extension", "-run", "TestNothingIsKeptOfEvents"}},
 	{"who leaves in a hurry waits for a drain", "actors/session/guard.go", " || !d.life.end.abort)):", ")):", shells},
 	{"what the guard was not told of lives on", "tools/guard.sh", "\tlive=\"$live$pid \"\n", "\t:\n", []string{"./tools", "-run", "TestGuard"}},

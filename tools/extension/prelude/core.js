@@ -1,28 +1,59 @@
 // The dispatcher: pi, ctx and what calls the handlers of extensions. It evaluates to a
 // function of the host's own function and of what does not change, which gives the way in.
 //
-// What runs after an extension was loaded uses what was saved here before: an extension
-// may have replaced Array.prototype.push or JSON.stringify. No method of an array, map
-// or promise is called by its name below, and no array is iterated over.
+// Code that runs after an extension was loaded uses the built-in functions saved here, because an
+// extension may replace Array.prototype.push or JSON.stringify. Below, no method of an array, map or
+// promise is called by its name, no array is spread into a call, and for…of walks only arrays of
+// inOrder. Arrays grow by add: an extension may define a setter for an index on Array.prototype.
+// What the engine itself looks up (then, constructor) is locked by lock.
 (function (native, boot) {
 "use strict";
 
 const { apply } = Reflect;
 const { parse, stringify } = JSON;
-const { create, getPrototypeOf, setPrototypeOf, defineProperty, defineProperties, getOwnPropertyDescriptor, getOwnPropertyNames, freeze, keys, assign } = Object;
+const { create, getPrototypeOf, setPrototypeOf, defineProperty, defineProperties, getOwnPropertyDescriptor, getOwnPropertyNames, freeze, keys: keysOf, assign, preventExtensions } = Object;
 const { isArray } = Array;
-const { indexOf, slice, trim } = String.prototype;
+const { indexOf, lastIndexOf, slice, split, trim } = String.prototype;
+const { iterator } = Symbol;
+const objects = Object.prototype, arrays = Array.prototype, functions = Function.prototype;
 const { then } = Promise.prototype, { resolve: resolved } = Promise;
 const mapMethods = { get: Map.prototype.get, set: Map.prototype.set, has: Map.prototype.has, delete: Map.prototype.delete };
 const addTo = Set.prototype.add;
 const sourceOf = Function.prototype.toString;
 const { exec: match } = RegExp.prototype;
 const { InternalError = class {} } = globalThis; // Node has none
-const NewPromise = Promise, NewError = Error, NewMap = Map, NewSet = Set, NewProxy = Proxy, String_ = String, Number_ = Number, now = Date.now;
+const NewPromise = Promise, NewError = Error, NewTypeError = TypeError, NewMap = Map, NewSet = Set, NewProxy = Proxy, NewDate = Date, String_ = String, Number_ = Number;
+const { now, parse: parseDate } = Date, { toISOString } = Date.prototype;
 const random = Math.random, floor = Math.floor;
 const Bytes = Uint8Array;
 const world = globalThis;
 const node = boot.node; // what is Node's own, where the engine is Node: it has its modules and globals itself
+
+// slot is the descriptor that add uses, one for all: its members are its own.
+const slot = { __proto__: null, value: undefined, writable: true, enumerable: true, configurable: true };
+
+// add appends v to an array.
+function add(list, v) {
+  slot.value = v;
+  defineProperty(list, list.length, slot);
+  slot.value = undefined;
+}
+
+// joined appends the elements of tail to head and returns head.
+function joined(head, tail) {
+  for (let i = 0; i < tail.length; i++) add(head, tail[i]);
+  return head;
+}
+
+// inOrder makes for…of walk an array by index.
+function inOrder(list) {
+  return defineProperty(list, iterator, { __proto__: null, value: () => {
+    let i = 0;
+    return { next: () => i < list.length ? { done: false, value: list[i++] } : { done: true, value: undefined } };
+  } });
+}
+
+const keys = (o) => inOrder(keysOf(o));
 
 // ---- the host ----
 
@@ -31,7 +62,7 @@ function hostError(text) {
   let of;
   try { of = parse(text); } catch { of = { message: String_(text) }; }
   const e = new NewError(of.message);
-  for (const k of ["code", "errno", "syscall", "path", "dest", "name"]) if (of[k] !== undefined) e[k] = of[k];
+  for (const k of inOrder(["code", "errno", "syscall", "path", "dest", "name"])) if (of[k] !== undefined) e[k] = of[k];
   return e;
 }
 
@@ -44,7 +75,9 @@ function made(v) {
 }
 
 // call asks the host. It throws texts: an Error of ours has a stack of the caller's.
-function call(...args) {
+function call(...args) { return callWith(args); }
+
+function callWith(args) {
   let r;
   try { r = apply(native, undefined, args); } catch (e) { throw typeof e === "string" ? hostError(e) : e; }
   return made(r);
@@ -53,7 +86,7 @@ function call(...args) {
 // newMap is a map of our own, with the methods of before.
 function newMap() {
   const m = new NewMap();
-  for (const k of ["get", "set", "has", "delete"]) defineProperty(m, k, { value: mapMethods[k] });
+  for (const k of inOrder(["get", "set", "has", "delete"])) defineProperty(m, k, { value: mapMethods[k] });
   return m;
 }
 
@@ -64,8 +97,14 @@ function deferred() {
 }
 
 const ignore = () => {};
+// These are Node's timers, or ours where there are none.
+const { setTimeout: NodeTimeout, setInterval: NodeInterval, clearTimeout: clearNodeTimeout } = world;
+const once = (f, ms) => node ? NodeTimeout(f, ms) : timer(f, ms, false, []);
+const every = (f, ms) => node ? NodeInterval(f, ms) : timer(f, ms, true, []);
+const cancelOnce = (t) => node ? clearNodeTimeout(t) : untimer(t);
 // chain is promise.then with the then of before.
 const chain = (p, done, failed) => apply(then, p, [done, failed]);
+const promised = (v) => apply(resolved, NewPromise, [v]);
 
 let lastId = boot.lastOp; // an answer to what an earlier realm asked is none to what this one asks
 const waiting = newMap(); // what the host will answer: operations and questions to the daemon
@@ -73,22 +112,22 @@ const streams = newMap();
 
 function begin(kind, name, ...args) {
   const d = deferred(), id = ++lastId;
-  call(kind, id, name, ...args);
+  callWith(joined([kind, id, name], args));
   waiting.set(id, d);
   d.promise.id = id;
   return d.promise;
 }
 
 const host = freeze({
-  op: (name, ...args) => call("op", name, ...args),
-  start: (name, ...args) => begin("start", name, ...args),
+  op: (...args) => callWith(joined(["op"], args)),
+  start: (...args) => apply(begin, undefined, joined(["start"], args)),
   open(name, args, on) {
     const id = ++lastId;
     streams.set(id, on);
-    try { call("open", id, name, ...args); } catch (e) { streams.delete(id); throw e; }
+    try { callWith(joined(["open", id, name], args)); } catch (e) { streams.delete(id); throw e; }
     return id;
   },
-  send: (id, event, ...values) => { if (streams.has(id)) call("send", id, event, ...values); },
+  send: (id, event, ...values) => { if (streams.has(id)) callWith(joined(["send", id, event], values)); },
   close: (id) => { if (streams.delete(id)) call("close", id); },
   ask: (name, payload) => begin("ask", name, stringify(payload ?? null)),
   act: (name, payload) => call("act", name, stringify(payload ?? null)),
@@ -119,7 +158,26 @@ function requireShim(name) {
     throw e;
   }
   namespaces.set(m.exports, undefined);
+  if (USED[id]) originals[id] = USED[id](m.exports);
   return m.exports;
+}
+
+// USED picks the members of modules that the host itself calls. Extensions share the modules and may
+// replace their members, so the host keeps them as they were when the module was made.
+const USED = {
+  __proto__: null,
+  "node:util": ({ format }) => ({ format }),
+  "troupe:globals": ({ AbortController: c, TextDecoder: d }) => ({ Controller: c, abort: c.prototype.abort, Decoder: d, decode: d.prototype.decode }),
+  "@mariozechner/pi-coding-agent": ({ convertToLlm, readStoredCredential }) => ({ convertToLlm, readStoredCredential }),
+  "@mariozechner/pi-ai": ({ complete, completeSimple, stream, streamSimple }) => ({ complete, completeSimple, stream, streamSimple }),
+};
+const originals = create(null);
+
+// original returns those members of a module.
+function original(id) {
+  if (node?.isBuiltin(id)) return node.require(id);
+  requireShim(id);
+  return originals[id];
 }
 
 // namespaces are what imports of modules of the prelude give: one for all bundles. They show the
@@ -151,13 +209,13 @@ function missing(name) {
 function requireFrom(from) {
   const cache = create(null);
   function require(name) {
-    if (typeof name !== "string") throw new TypeError('The "id" argument must be of type string');
+    if (typeof name !== "string") throw new NewTypeError('The "id" argument must be of type string');
     if (node?.isBuiltin(name)) return node.require(name);
     if (call("shim", name) !== undefined) return requireShim(name);
     const own = node?.requireFrom(name, from);
     if (own) return own.exports;
     if (name in cache) return cache[name].exports;
-    const [code, file] = call("bundle", name, from);
+    const found = call("bundle", name, from), code = found[0], file = found[1];
     const m = cache[name] = { exports: {} };
     try {
       apply((0, eval)("(function (exports, require, module, __filename) {" + code + "\n})\n//# sourceURL=" + file), m.exports, [m.exports, require, m, file]);
@@ -227,7 +285,7 @@ const troupe = {
   loaded(path, namespace) { pendingModules[path] = namespace; },
 };
 const pendingModules = create(null);
-defineProperty(world, "__troupe", { value: troupe });
+defineProperty(world, "__troupe", { value: freeze(troupe) });
 
 // ---- globals ----
 
@@ -310,7 +368,7 @@ function fire(id) {
 
 // report reports the failure of what nobody awaits.
 function report(promise, event, ext) {
-  chain(NewPromise.resolve(promise), ignore, (e) => failed(ext, event, e));
+  chain(promised(promise), ignore, (e) => failed(ext, event, e));
 }
 
 if (!node) defineProperties(world, {
@@ -320,12 +378,12 @@ if (!node) defineProperties(world, {
   clearTimeout: { value: untimer, writable: true, configurable: true },
   clearInterval: { value: untimer, writable: true, configurable: true },
   clearImmediate: { value: untimer, writable: true, configurable: true },
-  queueMicrotask: { value: (f) => { chain(NewPromise.resolve(), () => { try { f(); } catch (e) { failed(undefined, "microtask", e); } }, ignore); }, writable: true, configurable: true },
+  queueMicrotask: { value: (f) => { chain(promised(), () => { try { f(); } catch (e) { failed(undefined, "microtask", e); } }, ignore); }, writable: true, configurable: true },
 });
 
 function shown(args) {
   try {
-    return apply(requireShim("node:util").format, undefined, args);
+    return apply(original("node:util").format, undefined, args);
   } catch {
     let s = "";
     for (let i = 0; i < args.length; i++) {
@@ -388,7 +446,7 @@ function failed(ext, event, e) {
 function changed() {
   handlers = create(null);
   if (!bound) return;
-  if (!dirty) node ? world.queueMicrotask(flush) : call("changed"); // and the host asks for them
+  if (!dirty) node ? chain(promised(), flush) : call("changed"); // and the host asks for them
   dirty = true;
 }
 
@@ -399,24 +457,24 @@ function registrations() {
   for (let i = 0; i < exts.length; i++) for (const c of keys(exts[i].commands)) uses[c] = (uses[c] ?? 0) + 1;
   for (let i = 0; i < exts.length; i++) {
     const x = exts[i];
-    for (const e of keys(x.handlers)) if (x.handlers[e].length && !names[e]) { names[e] = true; listens[listens.length] = e; }
+    for (const e of keys(x.handlers)) if (x.handlers[e].length && !names[e]) { names[e] = true; add(listens, e); }
     for (const n of keys(x.tools)) {
       const t = x.tools[n];
       if (toolOwner(n) !== x) continue;
-      tools[tools.length] = {
+      add(tools, {
         name: n, label: t.label ?? n, description: t.description ?? "", parameters: schemaOf(t.parameters), path: x.path,
         promptSnippet: t.promptSnippet, promptGuidelines: t.promptGuidelines, executionMode: t.executionMode, prepares: typeof t.prepareArguments === "function" ? true : undefined,
         defaultActive: t.defaultActive, exposure: t.exposure, annotations: t.annotations, namespace: t.namespace,
-      };
+      });
     }
     for (const n of keys(x.commands)) {
       const name = uses[n] > 1 ? n + ":" + (nth[n] = (nth[n] ?? 0) + 1) : n;
-      commands[commands.length] = { name, description: x.commands[n].description, path: x.path };
+      add(commands, { name, description: x.commands[n].description, path: x.path });
       commandNames[name] = [x, n];
     }
-    for (const n of keys(x.flags)) if (flagOwner(n) === x) flags[flags.length] = { name: n, ...x.flags[n], path: x.path };
-    for (const n of keys(x.providers)) providers[providers.length] = { name: n, config: x.providers[n], path: x.path };
-    for (const n of keys(x.kinds)) kinds[kinds.length] = n;
+    for (const n of keys(x.flags)) if (flagOwner(n) === x) add(flags, { name: n, ...x.flags[n], path: x.path });
+    for (const n of keys(x.providers)) add(providers, { name: n, config: x.providers[n], path: x.path });
+    for (const n of keys(x.kinds)) add(kinds, n);
   }
   return { listens, tools, commands, flags, providers, messageKinds: kinds };
 }
@@ -481,7 +539,7 @@ function addEntry(e) {
       break;
     }
   }
-  mirror.entries[mirror.entries.length] = e;
+  add(mirror.entries, e);
   mirror.byId.set(e.id, e);
   if (e.type === "label") {
     if (e.label === undefined) mirror.labels.delete(e.targetId); else mirror.labels.set(e.targetId, e.label);
@@ -492,7 +550,7 @@ function addEntry(e) {
 function dropEntry(g) {
   mirror.byId.delete(g.id);
   const rest = [];
-  for (let i = 0; i < mirror.entries.length; i++) if (mirror.entries[i] !== g) rest[rest.length] = mirror.entries[i];
+  for (let i = 0; i < mirror.entries.length; i++) if (mirror.entries[i] !== g) add(rest, mirror.entries[i]);
   mirror.entries = rest;
   if (mirror.leaf === g.id) mirror.leaf = g.parentId;
 }
@@ -503,11 +561,11 @@ function guess(e) {
   const m = readMirror();
   let id = "";
   do { id = ""; for (let i = 0; i < 8; i++) id += "0123456789abcdef"[floor(random() * 16)]; } while (m.byId.has(id));
-  const entry = { type: e.type, id, parentId: m.leaf, timestamp: new Date().toISOString(), ...e };
-  m.entries[m.entries.length] = entry;
+  const entry = { type: e.type, id, parentId: m.leaf, timestamp: apply(toISOString, new NewDate(), []), ...e };
+  add(m.entries, entry);
   m.byId.set(id, entry);
   m.leaf = id;
-  m.guesses[m.guesses.length] = entry;
+  add(m.guesses, entry);
   if (e.type === "label") { if (e.label === undefined) m.labels.delete(e.targetId); else m.labels.set(e.targetId, e.label); }
   return entry;
 }
@@ -518,11 +576,11 @@ function branchOf(id) {
   while (at) {
     const e = m.byId.get(at);
     if (!e) break;
-    path[path.length] = e;
+    add(path, e);
     at = e.parentId;
   }
   const out = [];
-  for (let i = path.length - 1; i >= 0; i--) out[out.length] = path[i];
+  for (let i = path.length - 1; i >= 0; i--) add(out, path[i]);
   return out;
 }
 
@@ -536,7 +594,7 @@ function treeOf() {
     const e = m.entries[i], n = nodes.get(e.id);
     const up = e.parentId && e.parentId !== e.id ? nodes.get(e.parentId) : undefined;
     const list = up ? up.children : roots;
-    list[list.length] = n;
+    add(list, n);
   }
   return roots;
 }
@@ -552,18 +610,18 @@ function contextEntries() {
   let keep = false;
   for (let i = 0; i < at; i++) {
     if (path[i].id === first) keep = true;
-    if (keep) out[out.length] = path[i];
+    if (keep) add(out, path[i]);
   }
-  for (let i = at + 1; i < path.length; i++) out[out.length] = path[i];
+  for (let i = at + 1; i < path.length; i++) add(out, path[i]);
   return out;
 }
 
 function contextMessage(e) {
   switch (e.type) {
     case "message": return e.message;
-    case "custom_message": return { role: "custom", customType: e.customType, content: e.content, display: e.display, details: e.details, timestamp: Date.parse(e.timestamp) };
-    case "compaction": return { role: "compactionSummary", summary: e.summary, tokensBefore: e.tokensBefore, timestamp: Date.parse(e.timestamp) };
-    case "branch_summary": return e.summary ? { role: "branchSummary", summary: e.summary, fromId: e.fromId, timestamp: Date.parse(e.timestamp) } : undefined;
+    case "custom_message": return { role: "custom", customType: e.customType, content: e.content, display: e.display, details: e.details, timestamp: parseDate(e.timestamp) };
+    case "compaction": return { role: "compactionSummary", summary: e.summary, tokensBefore: e.tokensBefore, timestamp: parseDate(e.timestamp) };
+    case "branch_summary": return e.summary ? { role: "branchSummary", summary: e.summary, fromId: e.fromId, timestamp: parseDate(e.timestamp) } : undefined;
   }
 }
 
@@ -579,7 +637,7 @@ function sessionContext() {
   }
   for (let i = 0; i < list.length; i++) {
     const m = contextMessage(list[i]);
-    if (m) messages[messages.length] = m;
+    if (m) add(messages, m);
   }
   return { messages, thinkingLevel, model };
 }
@@ -589,14 +647,14 @@ function projected() {
   const list = contextEntries(), out = [];
   for (let i = 0; i < list.length; i++) {
     const m = contextMessage(list[i]);
-    out[i] = { sourceEntry: list[i], messages: m ? [m] : [] };
+    add(out, { sourceEntry: list[i], messages: m ? [m] : [] });
   }
   return out;
 }
 
 const sessionManager = {
   getCwd: () => snap.cwd,
-  getSessionDir: () => snap.sessionDir ?? (snap.sessionFile ? snap.sessionFile.slice(0, snap.sessionFile.lastIndexOf("/")) : ""),
+  getSessionDir: () => snap.sessionDir ?? (snap.sessionFile ? apply(slice, snap.sessionFile, [0, apply(lastIndexOf, snap.sessionFile, ["/"])]) : ""),
   getSessionId: () => snap.sessionId ?? readMirror().header?.id ?? "",
   getSessionFile: () => snap.sessionFile,
   getSessionName: () => snap.sessionName,
@@ -607,9 +665,9 @@ const sessionManager = {
   getLabel: (id) => readMirror().labels.get(id),
   getBranch: (id) => branchOf(id),
   getPath: (id) => branchOf(id),
-  getChildren: (id) => { const out = [], m = readMirror(); for (let i = 0; i < m.entries.length; i++) if (m.entries[i].parentId === id) out[out.length] = m.entries[i]; return out; },
-  getHeader: () => readMirror().header ?? { type: "session", version: 3, id: sessionManager.getSessionId(), timestamp: new Date().toISOString(), cwd: snap.cwd },
-  getEntries: () => { const out = [], m = readMirror(); for (let i = 0; i < m.entries.length; i++) out[i] = m.entries[i]; return out; },
+  getChildren: (id) => { const out = [], m = readMirror(); for (let i = 0; i < m.entries.length; i++) if (m.entries[i].parentId === id) add(out, m.entries[i]); return out; },
+  getHeader: () => readMirror().header ?? { type: "session", version: 3, id: sessionManager.getSessionId(), timestamp: apply(toISOString, new NewDate(), []), cwd: snap.cwd },
+  getEntries: () => { const out = [], m = readMirror(); for (let i = 0; i < m.entries.length; i++) add(out, m.entries[i]); return out; },
   getTree: treeOf,
   buildContextEntries: contextEntries,
   buildSessionContext: sessionContext,
@@ -637,14 +695,14 @@ const knownModels = (provider) => known[provider] ??= host.op("models", provider
 function allModels() {
   const all = copyOf(snap.models ?? []), there = create(null), others = knownModels("");
   for (let i = 0; i < all.length; i++) there[all[i].provider + "/" + all[i].id] = true;
-  for (let i = 0; i < others.length; i++) if (!there[others[i].provider + "/" + others[i].id]) all[all.length] = others[i];
+  for (let i = 0; i < others.length; i++) if (!there[others[i].provider + "/" + others[i].id]) add(all, others[i]);
   return all;
 }
 
 function ofProvider(list, provider) {
   if (provider === undefined) return list;
   const out = [];
-  for (let i = 0; i < list.length; i++) if (list[i].provider === provider) out[out.length] = list[i];
+  for (let i = 0; i < list.length; i++) if (list[i].provider === provider) add(out, list[i]);
   return out;
 }
 
@@ -656,7 +714,8 @@ function registeredProvider(id) {
 // ownApi is pi of nobody: what is registered at the registry, and not by an extension.
 function ownApi() {
   for (let i = 0; i < exts.length; i++) if (exts[i].path === RUNTIME) return apiOf(exts[i]);
-  const x = exts[exts.length] = extension(RUNTIME);
+  const x = extension(RUNTIME);
+  add(exts, x);
   return apiOf(x);
 }
 
@@ -671,9 +730,9 @@ const modelRegistry = {
   getAll: allModels,
   getAvailable: () => copyOf(snap.availableModels ?? snap.models ?? []),
   getError: () => undefined,
-  getApiKey: (model) => host.ask("apiKey", { provider: typeof model === "string" ? model : model?.provider }).then((r) => r?.apiKey),
-  getApiKeyForProvider: (provider) => host.ask("apiKey", { provider: String_(provider) }).then((r) => r?.apiKey),
-  getApiKeyAndHeaders: (model) => host.ask("apiKey", { provider: model?.provider, modelId: model?.id }).then(
+  getApiKey: (model) => chain(host.ask("apiKey", { provider: typeof model === "string" ? model : model?.provider }), (r) => r?.apiKey),
+  getApiKeyForProvider: (provider) => chain(host.ask("apiKey", { provider: String_(provider) }), (r) => r?.apiKey),
+  getApiKeyAndHeaders: (model) => chain(host.ask("apiKey", { provider: model?.provider, modelId: model?.id }),
     (r) => ({ ok: true, apiKey: r?.apiKey, headers: r?.headers })), // no key is no error, and whoever asks looks
   getProviderAuth: (provider) => host.ask("apiKey", { provider }),
   hasConfiguredAuth: (model) => {
@@ -681,7 +740,11 @@ const modelRegistry = {
     for (let i = 0; i < list.length; i++) if (list[i].provider === provider) return true;
     return false;
   },
-  isUsingOAuth: (model) => (snap.oauthProviders ?? []).includes(model?.provider),
+  isUsingOAuth(model) {
+    const list = snap.oauthProviders ?? [];
+    for (let i = 0; i < list.length; i++) if (list[i] === model?.provider) return true;
+    return false;
+  },
   getProvider(id) {
     const models = ofProvider(allModels(), id);
     if (!models.length) return undefined;
@@ -692,7 +755,7 @@ const modelRegistry = {
   getProviderDisplayName: (id) => registeredProvider(id)?.name ?? host.op("models.name", String_(id)),
   getRegisteredProviderIds() {
     const out = [];
-    for (let i = 0; i < exts.length; i++) for (const n of keys(exts[i].providers)) if (!exts[i].providers[n].virtual) out[out.length] = n;
+    for (let i = 0; i < exts.length; i++) for (const n of keys(exts[i].providers)) if (!exts[i].providers[n].virtual) add(out, n);
     return out;
   },
   getRegisteredProviderConfig: (id) => registeredProvider(id),
@@ -702,16 +765,16 @@ const modelRegistry = {
   unregisterProvider: (name) => ownApi().unregisterProvider(name),
   registerVirtualModel: (model) => ownApi().registerVirtualModel(model),
   unregisterVirtualModel: (provider, id) => ownApi().unregisterVirtualModel(provider, id),
-  complete: (model, context, options) => requireShim("@mariozechner/pi-ai").complete(model, context, options),
-  completeSimple: (model, context, options) => requireShim("@mariozechner/pi-ai").completeSimple(model, context, options),
-  stream: (model, context, options) => requireShim("@mariozechner/pi-ai").stream(model, context, options),
-  streamSimple: (model, context, options) => requireShim("@mariozechner/pi-ai").streamSimple(model, context, options),
+  complete: (model, context, options) => original("@mariozechner/pi-ai").complete(model, context, options),
+  completeSimple: (model, context, options) => original("@mariozechner/pi-ai").completeSimple(model, context, options),
+  stream: (model, context, options) => original("@mariozechner/pi-ai").stream(model, context, options),
+  streamSimple: (model, context, options) => original("@mariozechner/pi-ai").streamSimple(model, context, options),
   authStorage: { getApiKey: (p) => modelRegistry.getApiKeyForProvider(p), get: () => undefined, has: (p) => modelRegistry.hasConfiguredAuth(p), list: () => copyOf(snap.authProviders ?? []) },
 };
 
 function copyOf(list) {
   const out = [];
-  for (let i = 0; i < list.length; i++) out[i] = list[i];
+  for (let i = 0; i < list.length; i++) add(out, list[i]);
   return out;
 }
 
@@ -792,8 +855,8 @@ async function dialog(record, none, pick, opts) {
     d.resolve({ cancelled: true });
   };
   signal?.addEventListener?.("abort", cancel, { once: true });
-  openDialogs[openDialogs.length] = cancel;
-  if (by) by.open[by.open.length] = cancel;
+  add(openDialogs, cancel);
+  if (by) add(by.open, cancel);
   try {
     const r = await asked;
     return !r || r.cancelled ? none : pick(r);
@@ -809,7 +872,7 @@ async function dialog(record, none, pick, opts) {
 }
 
 const value = (r) => typeof r.value === "string" ? r.value : undefined;
-const lines = (v) => { const out = []; for (let i = 0; i < v.length; i++) out[i] = String_(v[i]); return out; };
+const lines = (v) => { const out = []; for (let i = 0; i < v.length; i++) add(out, String_(v[i])); return out; };
 const textOf = (v) => v === undefined || v === null ? undefined : String_(v);
 const plain = new NewProxy({}, { // a theme that leaves text as it is
   get(_, name) {
@@ -839,7 +902,7 @@ const ui = {
   pasteToEditor: (text) => host.act("ui", { method: "set_editor_text", text: textOf(text) }),
   getEditorText: () => "",
   async custom() { // which nobody sees
-    for (const type of ["ui_prompt_start", "ui_prompt_end"]) await combined({ type, reason: "ui_prompt", kind: "custom" });
+    for (const type of inOrder(["ui_prompt_start", "ui_prompt_end"])) await combined({ type, reason: "ui_prompt", kind: "custom" });
   },
   setWorkingMessage: ignore, setWorkingVisible: ignore, setWorkingIndicator: ignore, setHiddenThinkingLabel: ignore,
   setFooter: ignore, setHeader: ignore, setEditorComponent: ignore, getEditorComponent: () => undefined,
@@ -854,9 +917,22 @@ const ui = {
 
 let run;              // the controller of the run in progress
 
+// web holds what the host uses of Node's own globals, as it was at first.
+const web = node
+  ? { __proto__: null, Controller: world.AbortController, abort: world.AbortController.prototype.abort, Decoder: world.TextDecoder, decode: world.TextDecoder.prototype.decode }
+  : undefined;
+const signalOf = node && getOwnPropertyDescriptor(world.AbortController.prototype, "signal").get;
+
+// newController returns the signal of a new AbortController and the function that aborts it.
+function newController() {
+  const { Controller, abort } = web ?? original("troupe:globals");
+  const c = new Controller();
+  return { signal: node ? apply(signalOf, c, []) : c.signal, abort: () => apply(abort, c, []) };
+}
+
 function signalOfRun() {
   if (!snap.running) return undefined;
-  run ??= new world.AbortController();
+  run ??= newController();
   return run.signal;
 }
 
@@ -875,7 +951,7 @@ function guarded(o) {
   });
 }
 
-const commandOnly = ["waitForIdle", "newSession", "fork", "branch", "navigateTree", "switchSession", "reload", "getSystemPromptOptions"];
+const commandOnly = inOrder(["waitForIdle", "newSession", "fork", "branch", "navigateTree", "switchSession", "reload", "getSystemPromptOptions"]);
 
 // context is ctx of a handler; commands and tools have more. One serves a session.
 function context(kind) {
@@ -933,7 +1009,7 @@ function toolContext(parent, by) {
 function callable() {
   const out = [], active = create(null), tools = toolsOf();
   for (let i = 0; i < (snap.activeTools?.length ?? 0); i++) active[snap.activeTools[i]] = true;
-  for (let i = 0; i < tools.length; i++) if (active[tools[i].name] && tools[i].exposure !== "model-only") out[out.length] = tools[i];
+  for (let i = 0; i < tools.length; i++) if (active[tools[i].name] && tools[i].exposure !== "model-only") add(out, tools[i]);
   return out;
 }
 
@@ -981,7 +1057,8 @@ function commandMembers() {
       return { cancelled: r?.cancelled === true };
     },
     reload() {
-      const d = reloads[reloads.length] = deferred();
+      const d = deferred();
+      add(reloads, d);
       chain(host.ask("reload"), () => d.resolve(), d.reject);
       return d.promise;
     },
@@ -1001,11 +1078,11 @@ function sessionContextOf() {
 
 // recorder notes what newSession({setup}) writes, for the new log to take in one go.
 function recorder(writes) {
-  const note = (method) => (...args) => { writes[writes.length] = { method, args }; return "setup-" + writes.length; };
+  const note = (method) => (...args) => { add(writes, { method, args }); return "setup-" + writes.length; };
   const o = { ...sessionManager, getEntries: () => [], getBranch: () => [], getLeafId: () => null };
-  for (const m of ["appendMessage", "appendCustomEntry", "appendCustomMessageEntry", "appendThinkingLevelChange", "appendModelChange", "appendSessionInfo",
-    "appendLabelChange", "appendCompaction"]) o[m] = note(m);
-  for (const m of ["branch", "branchWithSummary", "resetLeaf"]) o[m] = () => { throw new NewError(m + "() is not available in setup: the session is new"); };
+  for (const m of inOrder(["appendMessage", "appendCustomEntry", "appendCustomMessageEntry", "appendThinkingLevelChange", "appendModelChange", "appendSessionInfo",
+    "appendLabelChange", "appendCompaction"])) o[m] = note(m);
+  for (const m of inOrder(["branch", "branchWithSummary", "resetLeaf"])) o[m] = () => { throw new NewError(m + "() is not available in setup: the session is new"); };
   return o;
 }
 
@@ -1033,7 +1110,7 @@ function exec(command, args, options) {
   const d = deferred();
   const { cwd, timeout, maxBuffer, signal } = options ?? {};
   const list = [];
-  for (let i = 0; i < (args?.length ?? 0); i++) list[i] = String_(args[i]);
+  for (let i = 0; i < (args?.length ?? 0); i++) add(list, String_(args[i]));
   const id = host.open("exec", [String_(command), list, { cwd: cwd ?? snap.cwd, timeout, maxBuffer }], (event, result) => {
     host.close(id);
     signal?.removeEventListener?.("abort", kill);
@@ -1063,7 +1140,7 @@ const bus = {
   on(channel, f) {
     const list = channels[channel] ??= [];
     const entry = { f, ext: current };
-    list[list.length] = entry;
+    add(list, entry);
     return () => drop(channels[channel] ?? [], entry);
   },
   emit(channel, data) {
@@ -1074,7 +1151,7 @@ const bus = {
       const fail = (e) => failed(copy[i].ext, "events:" + String_(channel), e);
       try {
         const r = copy[i].f(data);
-        if (r && typeof r.then === "function") chain(NewPromise.resolve(r), ignore, fail);
+        if (r && typeof r.then === "function") chain(promised(r), ignore, fail);
       } catch (e) { fail(e); }
     }
   },
@@ -1111,7 +1188,7 @@ function apiOf(x) {
       if (typeof handler !== "function") throw new TypeError("pi.on: handler of " + event + " is not a function");
       const entry = { f: handler };
       const list = x.handlers[event] ??= [];
-      list[list.length] = entry;
+      add(list, entry);
       changed();
       return () => { drop(list, entry); changed(); };
     },
@@ -1142,7 +1219,7 @@ function apiOf(x) {
     registerMarkdownTransformer: ignore,
     registerToolRenderer: ignore,
     sendMessage, sendUserMessage,
-    send: (text, attachments) => sendUserMessage(attachments?.length ? [{ type: "text", text }, ...attachments] : text), // until 0.30
+    send: (text, attachments) => sendUserMessage(attachments?.length ? joined([{ type: "text", text }], attachments) : text), // until 0.30
     appendEntry(customType, data) {
       checkBound();
       const e = guess({ type: "custom", customType, data: data === undefined ? undefined : parse(stringify(data)) });
@@ -1157,7 +1234,7 @@ function apiOf(x) {
       names = lines(names);
       const there = snap.tools ?? [];
       snap.activeTools = there.length ? [] : names; // those that are there; others may come
-      for (let i = 0; i < names.length; i++) for (let j = 0; j < there.length; j++) if (there[j].name === names[i]) { snap.activeTools[snap.activeTools.length] = names[i]; break; }
+      for (let i = 0; i < names.length; i++) for (let j = 0; j < there.length; j++) if (there[j].name === names[i]) { add(snap.activeTools, names[i]); break; }
       host.act("setActiveTools", { names }); },
     getAllTools() { checkBound(); return toolsOf(); },
     getCommands() { checkBound(); return parse(stringify(snap.commands ?? [])); },
@@ -1189,7 +1266,7 @@ function apiOf(x) {
       mcpServers[name] = { name, config, extensionPath: x.path };
     },
     unregisterMcpServer(name) { delete mcpServers[name]; },
-    getMcpServers() { const out = []; for (const n of keys(mcpServers)) out[out.length] = mcpServers[n]; return out; },
+    getMcpServers() { const out = []; for (const n of keys(mcpServers)) add(out, mcpServers[n]); return out; },
     registerVirtualModel(model) {
       if (typeof model?.provider !== "string" || typeof model.id !== "string" || typeof model.route !== "function") throw new NewError("registerVirtualModel: a virtual model needs a provider, an id and route");
       const key = "virtual:" + model.provider + "/" + model.id;
@@ -1221,10 +1298,10 @@ const mcpServers = create(null);
 function modelsOf(name, config) {
   const models = config.models, { modifyModels } = config.oauth ?? {};
   if (typeof modifyModels !== "function" || !isArray(models)) return models;
-  const login = requireShim("@mariozechner/pi-coding-agent").readStoredCredential(name);
+  const login = original("@mariozechner/pi-coding-agent").readStoredCredential(name);
   if (login?.type !== "oauth") return models;
   const list = [];
-  for (let i = 0; i < models.length; i++) list[i] = { provider: name, api: config.api, baseUrl: config.baseUrl, ...models[i] };
+  for (let i = 0; i < models.length; i++) add(list, { provider: name, api: config.api, baseUrl: config.baseUrl, ...models[i] });
   return modifyModels(list, login);
 }
 
@@ -1232,7 +1309,7 @@ function modelsOf(name, config) {
 function described(config) {
   const o = parse(stringify(config)), functions = [];
   const walk = (v, at, deep) => {
-    if (typeof v === "function") functions[functions.length] = at;
+    if (typeof v === "function") add(functions, at);
     else if (v && typeof v === "object" && !isArray(v) && deep < 3) for (const k of keys(v)) walk(v[k], at ? at + "." + k : k, deep + 1);
   };
   walk(config, "", 0);
@@ -1244,11 +1321,11 @@ function described(config) {
 // refreshProviders asks for the models of providers whose list lives elsewhere. One that
 // fails keeps the list that it has.
 async function refreshProviders(only) {
-  const all = [], controller = new world.AbortController();
+  const all = [], controller = newController();
   for (let i = 0; i < exts.length; i++) for (const key of keys(exts[i].live)) {
     const x = exts[i], config = x.live[key], name = apply(slice, key, [apply(indexOf, key, [":"]) + 1]);
     if (typeof config.refreshModels !== "function" || key[0] !== "p" || only && only !== name) continue;
-    all[all.length] = (async () => {
+    add(all, (async () => {
       try {
         const r = await config.refreshModels({ signal: controller.signal, stored: undefined, allowNetwork: true, force: !!only, publish: ignore });
         const models = isArray(r) ? r : typeof config.getModels === "function" ? config.getModels() : undefined;
@@ -1256,7 +1333,7 @@ async function refreshProviders(only) {
         x.providers[name] = described({ ...config, models: modelsOf(name, { ...config, models }) });
         changed();
       } catch (e) { failed(x, "refresh_models", e); }
-    })();
+    })());
   }
   for (let i = 0; i < all.length; i++) await all[i];
 }
@@ -1268,7 +1345,7 @@ const MODELS_WAIT = 3000; // milliseconds for which a session does not begin wit
 // or nothing if there are none.
 function keepModels() {
   for (let i = 0; i < exts.length; i++) for (const key of keys(exts[i].live)) if (typeof exts[i].live[key].refreshModels === "function") {
-    if (!refreshing) { refreshing = true; world.setInterval(() => refreshProviders(), HOUR).unref(); }
+    if (!refreshing) { refreshing = true; every(() => refreshProviders(), HOUR).unref(); }
     return refreshProviders();
   }
 }
@@ -1323,7 +1400,7 @@ async function start(x) {
   let factory = x.module?.default;
   if (factory && typeof factory === "object" && typeof factory.default === "function") factory = factory.default; // CommonJS made of ECMAScript
   if (typeof factory !== "function") throw new NewError("Extension does not export a valid factory function: " + x.path);
-  exts[exts.length] = x;
+  add(exts, x);
   handlers = create(null);
   current = x;
   const made = await factory(apiOf(x));
@@ -1334,12 +1411,12 @@ async function start(x) {
 
 function forget(x) {
   const rest = [];
-  for (let i = 0; i < exts.length; i++) if (exts[i] !== x) rest[rest.length] = exts[i];
+  for (let i = 0; i < exts.length; i++) if (exts[i] !== x) add(rest, exts[i]);
   exts = rest;
   handlers = create(null);
   for (const c of keys(channels)) {
     const left = [];
-    for (let i = 0; i < channels[c].length; i++) if (channels[c][i].ext !== x) left[left.length] = channels[c][i];
+    for (let i = 0; i < channels[c].length; i++) if (channels[c][i].ext !== x) add(left, channels[c][i]);
     channels[c] = left;
   }
 }
@@ -1374,7 +1451,7 @@ function handlersOf(event) {
   list = handlers[event] = [];
   for (let i = 0; i < exts.length; i++) {
     const of = exts[i].handlers[event];
-    for (let j = 0; j < (of?.length ?? 0); j++) list[list.length] = { ext: exts[i], f: of[j].f };
+    for (let j = 0; j < (of?.length ?? 0); j++) add(list, { ext: exts[i], f: of[j].f });
   }
   return list;
 }
@@ -1408,7 +1485,7 @@ function goOn(c) {
     try {
       const r = h.f(event, ctx);
       if (r !== null && (typeof r === "object" || typeof r === "function") && typeof r.then === "function") {
-        chain(apply(resolved, NewPromise, [r]), (v) => { heard(c, h, v); goOn(c); }, (e) => { threw(c, h, e); goOn(c); });
+        chain(promised(r), (v) => { heard(c, h, v); goOn(c); }, (e) => { threw(c, h, e); goOn(c); });
         return;
       }
       heard(c, h, r);
@@ -1496,7 +1573,7 @@ const COMBINE = {
   resources_discover: {
     begin(c) { c.out = { skillPaths: [], promptPaths: [], themePaths: [] }; },
     step({ out }, r, x) {
-      for (const k of ["skillPaths", "promptPaths", "themePaths"]) for (let i = 0; i < (r[k]?.length ?? 0); i++) out[k][out[k].length] = { path: String_(r[k][i]), extensionPath: x.path };
+      for (const k of inOrder(["skillPaths", "promptPaths", "themePaths"])) for (let i = 0; i < (r[k]?.length ?? 0); i++) add(out[k], { path: String_(r[k][i]), extensionPath: x.path });
     },
   },
   input: {
@@ -1517,7 +1594,7 @@ const COMBINE = {
       c.options = c.event.systemPromptOptions && stringify(c.event.systemPromptOptions);
     },
     step({ event, messages }, r) {
-      if (r.message) messages[messages.length] = r.message;
+      if (r.message) add(messages, r.message);
       if (typeof r.systemPrompt === "string") { event.systemPrompt = r.systemPrompt; snap.systemPrompt = r.systemPrompt; }
     },
     end({ event, messages, before, options }) {
@@ -1556,10 +1633,10 @@ const COMBINE = {
         patch.content = contentOf(r.content);
         if (r.structuredContent === undefined && event.structuredContent !== undefined) { event.structuredContent = undefined; patch.structuredContent = null; }
       }
-      for (const k of ["details", "isError", "structuredContent", "usage"]) if (r[k] !== undefined) patch[k] = r[k];
+      for (const k of inOrder(["details", "isError", "structuredContent", "usage"])) if (r[k] !== undefined) patch[k] = r[k];
       if (r.additionalContext !== undefined) { // oh-my-pi
         const list = copyOf(patch.content ?? event.content ?? []);
-        list[list.length] = { type: "text", text: String_(r.additionalContext) };
+        add(list, { type: "text", text: String_(r.additionalContext) });
         patch.content = list;
       }
       assign(event, patch);
@@ -1590,7 +1667,7 @@ function withBranches(preparation) {
   for (let i = 0; i < to.length; i++) kept[to[i].id] = true;
   preparation.commonAncestorId = null;
   for (let i = 0; i < left.length; i++) {
-    if (kept[left[i].id]) preparation.commonAncestorId = left[i].id; else rest[rest.length] = left[i];
+    if (kept[left[i].id]) preparation.commonAncestorId = left[i].id; else add(rest, left[i]);
   }
   preparation.entriesToSummarize ??= rest;
 }
@@ -1610,10 +1687,10 @@ function boundaryContext() {
 // runBash runs a command of the client by what an extension gave for it.
 async function runBash(operations, event) {
   let output = "";
-  const decoder = new world.TextDecoder();
+  const { Decoder, decode } = web ?? original("troupe:globals"), decoder = new Decoder();
   try {
     const r = await operations.exec(event.command, event.cwd ?? snap.cwd, {
-      onData: (d) => { output += typeof d === "string" ? d : decoder.decode(d, { stream: true }); },
+      onData: (d) => { output += typeof d === "string" ? d : apply(decode, decoder, [d, { stream: true }]); },
       signal: event.signal ?? signalOfRun(), env: boot.env,
     });
     return { output, exitCode: r?.exitCode ?? undefined, cancelled: false, truncated: false };
@@ -1677,7 +1754,7 @@ function grown(event) {
 }
 
 const cancels = newMap(); // what ends the wait for a tell; what says that a call is still wanted
-let tail = NewPromise.resolve();
+let tail = promised();
 let telling = 0;      // tells that are not through
 const ofRun = [];     // whose handlers the end of the run ends
 
@@ -1697,7 +1774,7 @@ function tell(n, event) {
     const d = deferred();
     cancels.set("tell" + n, d);
     const by = new Asker();
-    if (apply(indexOf, event.type, ["session_"]) !== 0) ofRun[ofRun.length] = by;
+    if (apply(indexOf, event.type, ["session_"]) !== 0) add(ofRun, by);
     const work = (async () => {
       if (OLD[event.type]) await oldVeto(event, by);
       await combined(grown(event), by);
@@ -1725,10 +1802,12 @@ function hook(id, event) {
   const ask = () => {
     if (!cancels.has(key)) return;
     native("began", "call", id);
-    if (SIGNALLED[event.type]) {
-      by.controller = new world.AbortController();
-      defineProperty(event, "signal", { configurable: true, enumerable: true, value: by.controller.signal });
-    }
+    try {
+      if (SIGNALLED[event.type]) {
+        by.controller = newController();
+        defineProperty(event, "signal", { configurable: true, enumerable: true, value: by.controller.signal });
+      }
+    } catch (e) { answer(e, true); return; }
     combine(grown(event), by, event.type, COMBINE[event.type] ?? LAST, answer);
   };
   const answer = (r, broke) => {
@@ -1789,7 +1868,7 @@ async function runTool(id, c) {
     doing[0] = toolOwner(c.name).path;
     doing[1] = c.name;
     const args = c.prepared ? c.args : prepared(t, c.args);
-    const controller = by.controller = new world.AbortController();
+    const controller = by.controller = newController();
     running.set(id, by);
     const update = (partial) => { if (open) call("toolUpdate", id, stringify(resultOf(partial))); };
     const ctx = toolContext(c.id, by);
@@ -1817,7 +1896,7 @@ function resultOf(r) {
 async function runCommand(id, name, args) {
   const found = commandNames[name];
   if (!found) { call("commandDone", id, "Unknown command: /" + name); return; }
-  const [x, own] = found;
+  const x = found[0], own = found[1];
   doing[0] = x.path;
   doing[1] = name;
   try {
@@ -1830,10 +1909,10 @@ async function runCommand(id, name, args) {
 
 // relay says what the stream of an extension's own provider gives, event by event.
 async function relay(id, target, of, args) {
-  const controller = new world.AbortController();
+  const controller = newController();
   cancels.set("call" + id, controller);
-  const [model, shown, options] = [args[0], args[1], args[2]];
-  shown.messages = requireShim("@mariozechner/pi-coding-agent").convertToLlm(shown.messages);
+  const model = args[0], shown = args[1], options = args[2];
+  shown.messages = original("@mariozechner/pi-coding-agent").convertToLlm(shown.messages);
   options.signal = controller.signal;
   try {
     const stream = await apply(target, of, [model, shown, options]);
@@ -1855,7 +1934,7 @@ const ROUTER_STATE = "pi.virtual-model-state";
 
 // routed asks a virtual model which model answers a request. What it keeps is in the session.
 async function routed(id, key, target, of, request) {
-  const { messages, why } = request, controller = new world.AbortController();
+  const { messages, why } = request, controller = newController();
   cancels.set("call" + id, controller);
   call("began", "call", id);
   delete request.why;
@@ -1874,7 +1953,7 @@ async function routed(id, key, target, of, request) {
     }
   }
   request.signal = controller.signal;
-  request.messages = requireShim("@mariozechner/pi-coding-agent").convertToLlm(messages);
+  request.messages = original("@mariozechner/pi-coding-agent").convertToLlm(messages);
   const state = request.state;
   try {
     const r = await apply(target, of, [request, context()]);
@@ -1892,12 +1971,12 @@ async function invoke(id, key, member, args) {
   try {
     let target, of;
     for (let i = 0; i < exts.length; i++) if (exts[i].live[key]) { target = exts[i].live[key]; break; }
-    for (const part of member.split(".")) { of = target; target = target?.[part]; }
+    for (const part of inOrder(apply(split, member, ["."]))) { of = target; target = target?.[part]; }
     if (typeof target !== "function") throw new NewError("no function " + member + " of " + key);
     if (member === "route") { await routed(id, key, target, of, args[0]); return; }
     if (member === "streamSimple") { await relay(id, target, of, args); return; }
     if (member === "oauth.refreshToken") {
-      const controller = new world.AbortController();
+      const controller = newController();
       cancels.set("call" + id, controller);
       args[1] = controller.signal;
     }
@@ -1919,8 +1998,8 @@ const dispatch = {
     const ready = () => { said = true; dirty = false; commandNames = create(null); call("ready", stringify(registrations())); };
     const lists = keepModels();
     if (!lists) { ready(); return; }
-    const late = world.setTimeout(ready, MODELS_WAIT);
-    chain(lists, () => { if (!said) { world.clearTimeout(late); ready(); } }, ignore);
+    const late = once(ready, MODELS_WAIT);
+    chain(lists, () => { if (!said) { cancelOnce(late); ready(); } }, ignore);
   },
   // rebind begins another session in the same realm: factories will run again.
   rebind(cwd) {
@@ -1959,7 +2038,7 @@ const dispatch = {
     const e = parse(text);
     if (mirror) { addEntry(e); return; }
     if (typeof e.id === "string") snap.leafId = e.id; // what was said of it before is older
-    if (!snap.sessionFile) early[early.length] = e;
+    if (!snap.sessionFile) add(early, e);
   },
   tell(n, text) { tell(n, parse(text)); },
   hook(id, text, begun) { hook(id, parse(text), begun); },
@@ -1992,19 +2071,41 @@ const dispatch = {
     if (!on) return;
     for (let i = 0; i < values.length; i++) values[i] = made(values[i]);
     try {
-      const r = on(event, ...values);
+      const r = apply(on, undefined, joined([event], values));
       if (r && typeof r.then === "function") report(r, "stream");
     } catch (e) { failed(undefined, "stream", e); }
   },
   doing: () => doing,
   exportsOf(id) {
     const out = [];
-    for (const k of getOwnPropertyNames(requireShim(id))) if (k !== "default" && apply(match, /^[A-Za-z_$][\w$]*$/, [k])) out[out.length] = k;
+    for (const k of inOrder(getOwnPropertyNames(requireShim(id)))) if (k !== "default" && apply(match, /^[A-Za-z_$][\w$]*$/, [k])) add(out, k);
     return out;
   },
   rejection(reason) { if (bound || reason !== loadError) failed(undefined, "unhandledRejection", reason); },
   flush,
 };
+
+// lock fixes what the engine itself looks up when a promise is awaited, resolved or returned, so that
+// no extension can put its own answer in place of another's: Promise.prototype.then and constructor,
+// Promise[Symbol.species], then of any object, and toJSON of arrays and functions. An assignment to
+// Promise.prototype.then has no effect, which is gentler on packages that wrap it than an error.
+// Nothing can be added to Object.prototype: members that options and handlers lack stay undefined.
+function lock() {
+  const keep = (proto, name, get) => defineProperty(proto, name, {
+    enumerable: false, configurable: false, get,
+    set(v) { if (this !== proto) defineProperty(this, name, { value: v, writable: true, enumerable: true, configurable: true }); },
+  });
+  const promises = NewPromise.prototype;
+  defineProperty(promises, "constructor", { value: NewPromise, writable: false, enumerable: false, configurable: false });
+  keep(promises, "then", () => then);
+  keep(arrays, "toJSON", undefined);
+  keep(functions, "toJSON", undefined);
+  const species = getOwnPropertyDescriptor(NewPromise, Symbol.species);
+  defineProperty(NewPromise, Symbol.species, { get: species.get, enumerable: false, configurable: false });
+  preventExtensions(objects);
+}
+lock();
+if (!node) original("troupe:globals"); // made before an extension can change what it is made of
 
 return (kind, ...args) => apply(dispatch[kind], dispatch, args);
 })

@@ -27,6 +27,8 @@
 //
 // Extensions share the realm: a module saves the built-in functions that it calls
 // later, if a user's change of them could break it in a way that is not the user's own.
+// core.js saves all that it calls, and locks the few that the engine itself looks up
+// (see lock). Members of modules that core.js calls are in its table USED.
 //
 // # The host
 //

@@ -133,8 +133,8 @@ func (vm *VM) list(text string, members map[string][]byte) lib.TJSValue {
 		return list
 	}
 	n := lib.Tuint32_t(0)
-	add := func(v lib.TJSValue) bool { // takes v
-		ok := v.Ftag != lib.EJS_TAG_EXCEPTION && lib.XJS_SetPropertyUint32(vm.tls, vm.ctx, list, n, v) >= 0
+	add := func(v lib.TJSValue) bool { // takes v; defines it, since a script may have given Array.prototype a setter
+		ok := v.Ftag != lib.EJS_TAG_EXCEPTION && lib.XJS_DefinePropertyValueUint32(vm.tls, vm.ctx, list, n, v, lib.MJS_PROP_C_W_E) >= 0
 		n++
 		return ok
 	}
