@@ -313,6 +313,7 @@ type DirectoryList struct {
 	Directories []string `json:"directories" doc:"Names, sorted, 1,000 at most, with those of files."`
 	Files       []string `json:"files,omitempty" doc:"Likewise, if they were asked for."`
 	HasMore     bool     `json:"hasMore"`
+	Branch      string   `json:"branch,omitempty" doc:"The git branch that is checked out there, or the start of the commit. Absent outside of a working tree."`
 }
 
 // Long is the list as a result that is written in pieces.

@@ -15,6 +15,7 @@ import (
 	"troupe/actors/link"
 	"troupe/protocol"
 	"troupe/store"
+	"troupe/tools/git"
 )
 
 // askFiles answers what a connection asks about files and no session, off the actor's
@@ -162,7 +163,7 @@ func listDirectories(path string, cmd protocol.ListDirectories, allowed func(str
 	if err != nil {
 		return nil, protocol.CodeIO.Errorf("Directory cannot be read: %s", err)
 	}
-	list := protocol.DirectoryList{Path: path, Directories: []string{}}
+	list := protocol.DirectoryList{Path: path, Directories: []string{}, Branch: git.Branch(path, allowed)}
 	if up := filepath.Dir(path); up != path && (allowed == nil || allowed(up)) {
 		list.Parent = &up
 	}
