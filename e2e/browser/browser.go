@@ -350,9 +350,15 @@ func (p *Tab) Screenshot(name string) {
 	if dir == "" {
 		return
 	}
+	require.NoError(p.t, os.WriteFile(filepath.Join(dir, name+".png"), p.PNG(), 0o600))
+}
+
+// PNG returns a picture of the visible part of the page.
+func (p *Tab) PNG() []byte {
+	p.t.Helper()
 	var shot struct{ Data string }
 	p.call("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
 	png, err := base64.StdEncoding.DecodeString(shot.Data)
 	require.NoError(p.t, err)
-	require.NoError(p.t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600))
+	return png
 }

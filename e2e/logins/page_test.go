@@ -29,7 +29,7 @@ func TestPageLogin(t *testing.T) {
 	}
 	choose("Provider credentials")
 	tab.Until(`document.querySelector('[data-provider="openai"] button') !== null`)
-	assert.Equal(t, "nothing", tab.Eval(`document.querySelector('[data-provider="openai"] p').textContent`))
+	assert.Equal(t, "no credentials", tab.Eval(`document.querySelector('[data-provider="openai"] p').textContent`))
 	tab.Eval(`document.querySelector('[data-provider="openai"] button').click()`)
 	tab.Until(`document.querySelector("#login .column button") !== null`)
 	assert.Contains(t, tab.Eval(`document.getElementById("login").innerText`), "ChatGPT plan")
@@ -44,7 +44,7 @@ func TestPageLogin(t *testing.T) {
 	assert.Contains(t, tab.Eval(`document.querySelector('[data-provider="openai"] p').textContent`), "ready")
 
 	tab.Eval(`[...document.querySelectorAll('[data-provider="openai"] button')].find((b) => b.textContent === "Sign out").click()`)
-	tab.Until(`document.querySelector('[data-provider="openai"] p').textContent === "nothing"`)
+	tab.Until(`document.querySelector('[data-provider="openai"] p').textContent === "no credentials"`)
 	tab.Eval(`document.querySelector('[data-provider="openrouter"] button').click()`)
 	tab.Until(`document.querySelector("#login a") !== null`)
 	tab.Eval(`document.querySelector('#login button[aria-label="Cancel"]').click()`)

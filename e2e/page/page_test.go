@@ -81,7 +81,7 @@ func TestPage(t *testing.T) {
 	other.Eval(write + `("timeout", "seven")`)
 	assert.Equal(t, "true,true", other.Eval(always), "these would allow what was asked")
 	const allow = `(document.querySelector("#dock .card .primary")?.click(), document.getElementById("alert").textContent)`
-	other.Until(allow + `.includes("not written well")`)
+	other.Until(allow + `.includes("cannot be read")`)
 	other.Eval(write + `("timeout", '"7"')`)
 	other.Until(allow + `.includes("do not fit")`)
 	assert.Equal(t, "echo written", other.Eval(`document.querySelector("#dock textarea").value`), "what was refused can be mended")
@@ -90,7 +90,7 @@ func TestPage(t *testing.T) {
 	sees(other, "It was changed.")
 	const ran = `[...document.querySelectorAll("#conversation details.tool")].at(-1)`
 	other.Eval(ran + `.open = true`)
-	other.Until(ran + `.textContent.includes("has changed its arguments")`)
+	other.Until(ran + `.textContent.includes("arguments were changed when")`)
 	assert.Equal(t, "$ echo writtenwritten", other.Eval(ran+`.querySelector(".terminal").textContent`), "what has run, and what it said")
 	assert.NotContains(t, other.Eval(ran+`.textContent`), "asked")
 
@@ -185,9 +185,9 @@ func TestPageSessions(t *testing.T) {
 	s := p.Serve("--listen", "127.0.0.1:0", "--compress")
 	tab := b.NewTab(t, 1280, 860, "light")
 	s.Visit(tab, s.Code)
-	const rows = `document.querySelectorAll("#list-body .session").length`
+	const rows = `document.querySelectorAll("#list-body .session:not(.open)").length` // the page has opened one
 	tab.Until(rows + ` === 100`)
-	assert.Contains(t, tab.Eval(`document.querySelector("#list-body .session").textContent`), "question <b>119</b>")
+	assert.Contains(t, tab.Eval(`document.querySelector("#list-body .session:not(.open)").textContent`), "question <b>119</b>")
 	tab.Eval(`document.querySelector("#list-body .more").click()`)
 	tab.Until(rows + ` === 120`)
 	search := func(words string) {
@@ -195,7 +195,7 @@ func TestPageSessions(t *testing.T) {
 	}
 	search("NEEDLE007 answer")
 	tab.Until(rows + ` === 1`)
-	assert.Contains(t, tab.Eval(`document.querySelector("#list-body .session").textContent`), "question <b>7</b>")
+	assert.Contains(t, tab.Eval(`document.querySelector("#list-body .session:not(.open)").textContent`), "question <b>7</b>")
 	tab.Eval(`document.querySelector("#list-body .remove").click()`)
 	tab.Until(`document.getElementById("sheet").open`)
 	tab.Eval(`document.getElementById("sure").click()`)
@@ -205,7 +205,7 @@ func TestPageSessions(t *testing.T) {
 	assert.Len(t, gone, 1)
 	search("")
 	tab.Until(rows + ` === 100`)
-	tab.Eval(`document.querySelector("#list-body .session").click()`)
+	tab.Eval(`document.querySelector("#list-body .session:not(.open)").click()`)
 	sees(tab, "the answer is needle119")
 	p.WriteFile("first project/notes.md", "")
 	asked := 0

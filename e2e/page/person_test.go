@@ -203,7 +203,7 @@ func TestPageFindsItsWay(t *testing.T) {
 	tab.Eval(`[...document.querySelectorAll("#tree a")].find((a) => a.textContent.includes("more")).click()`)
 	tab.Eval(`[...document.querySelectorAll("#sheet button")].find((b) => b.textContent === "Fork before this").click()`)
 	tab.Until(fmt.Sprintf(`location.hash !== %q && document.getElementById("composer-text").value === "more"`, first))
-	tab.Until(`document.querySelectorAll("#list-body .session").length === 2`)
+	tab.Until(`document.querySelectorAll("#list-body .session").length === 3`) // one is that which the other tab shows
 	forked := tab.Eval(`location.hash`)
 	tab.Load(s.URL + "/")
 	tab.Until(ready + ` && document.querySelectorAll("#conversation article").length === 2`)
@@ -251,7 +251,7 @@ func TestPageEarlier(t *testing.T) {
 	s := p.Serve("--listen", "127.0.0.1:0")
 	tab := b.NewTab(t, 1280, 860, "light")
 	s.Visit(tab, s.Code)
-	tab.Until(`(document.querySelector("#list-body a")?.click(), ` + shown + `.includes("question 130"))`)
+	tab.Until(`(document.querySelector("#list-body a:not(.open)")?.click(), ` + shown + `.includes("question 130"))`)
 	const alone = `[...document.querySelectorAll("#conversation .who")].filter((n) => n.textContent === "Tool").length`
 	assert.Equal(t, float64(1), tab.Eval(alone), "the first of 200 is a result")
 	p.Model.Enqueue(harness.Text("said before, ").Then(harness.Gate("earlier")).Then(harness.Text("said behind")))

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,6 +83,16 @@ var styles = []string{"page/theme.css", "page/layout.css", "page/content.css", "
 // the session and the entries between those that follow.
 type parts struct {
 	head, beforeSession, beforeEntries, tail string
+}
+
+// Template returns the page as a JSON array of four texts. Between them stand the title, the session
+// and the entries: a browser that has those makes the same file as [Write].
+func Template() ([]byte, error) {
+	p, err := pageParts()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal([]string{p.head, p.beforeSession, p.beforeEntries, p.tail})
 }
 
 // pageParts puts the page together once.

@@ -17,15 +17,15 @@ import (
 //go:embed page
 var files embed.FS
 
-// Policy is the content security policy of everything but the page, which has one style as
-// well: its own.
+// Policy is the content security policy of everything but the page. The page may also use its own
+// style and its manifest.
 const Policy = "default-src 'none'; script-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify troupe"
 
 // modules are the scripts of the page, behind those of the exported page that
 // draw entries. They share one scope; each only uses at load time what stands
 // before it.
-var modules = []string{"highlight", "link", "stream", "view", "dock", "agents", "composer", "list", "sheets", "logins", "app"}
+var modules = []string{"highlight", "link", "stream", "view", "dock", "agents", "composer", "list", "changes", "sheets", "logins", "app"}
 
 // An Asset is a file of the page.
 type Asset struct {
@@ -36,6 +36,12 @@ type Asset struct {
 	Tag     string        // of its content
 	Forever bool          // its path names its content
 	Policy  string        // the content security policy under which it has to be served
+}
+
+// First reports whether the first visit of a browser loads the asset. The highlighter and the template of
+// exports are loaded when code is shown and a session is downloaded.
+func (a Asset) First() bool {
+	return !strings.HasSuffix(a.Path, "/highlight.js") && !strings.HasSuffix(a.Path, "/export.json")
 }
 
 // Assets are the files of the page by path. The first call puts them together.
@@ -54,11 +60,15 @@ func build() (map[string]Asset, error) {
 		}
 		own = append(own, string(b))
 	}
-	style, err := files.ReadFile("page/live.css")
-	if err != nil {
-		return nil, fmt.Errorf("web: %w", err)
+	read := map[string]string{}
+	for _, name := range []string{"live.css", "index.html", "icon.svg", "icon.png", "manifest.json"} {
+		b, err := files.ReadFile("page/" + name)
+		if err != nil {
+			return nil, fmt.Errorf("web: %w", err)
+		}
+		read[name] = string(b)
 	}
-	html, err := files.ReadFile("page/index.html")
+	template, err := export.Template()
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
@@ -70,16 +80,20 @@ func build() (map[string]Asset, error) {
 		return a.Path
 	}
 	const script = "text/javascript; charset=utf-8"
-	look := kit.Style + string(style) // within the page: it is painted as soon as it is there
-	page := strings.NewReplacer(
+	look := kit.Style + read["live.css"] // within the page: it is painted as soon as it is there
+	icons := []string{"{{icon}}", add("icon.svg", "image/svg+xml", read["icon.svg"]), "{{touchicon}}", add("icon.png", "image/png", read["icon.png"])}
+	manifest := strings.NewReplacer(icons...).Replace(read["manifest.json"])
+	page := strings.NewReplacer(append(icons,
 		"{{style}}", look,
+		"{{manifest}}", add("manifest.json", "application/manifest+json", manifest),
 		"{{libraries}}", add("libraries.js", script, kit.Libraries),
 		"{{highlight}}", add("highlight.js", script, kit.Highlighter),
+		"{{export}}", add("export.json", "application/json", string(template)),
 		"{{script}}", add("page.js", script, export.OneScope(own)),
-	).Replace(string(html))
+	)...).Replace(read["index.html"])
 	root := newAsset("/", "text/html; charset=utf-8", page)
 	sum := sha256.Sum256([]byte(look))
-	root.Policy += "; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	root.Policy += "; manifest-src 'self'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	all["/"] = root
 	return all, nil
 }
@@ -91,8 +105,8 @@ func Prepare() {
 		return // which its request will be told
 	}
 	assets["/"].Gzipped()
-	for path, a := range assets {
-		if !strings.HasSuffix(path, "/highlight.js") {
+	for _, a := range assets {
+		if a.First() {
 			a.Gzipped()
 		}
 	}

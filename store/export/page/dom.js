@@ -32,6 +32,7 @@ const icons = {
   copy: "M6 5.5h7.5v8H6zM10 5.5v-3H2.5v8H6",
   done: "M3 8.5l3.5 3.5L13 4.5",
   wrong: "M4 4l8 8M12 4l-8 8",
+  edit: "M3 13l.7-3L10.5 3.2l2.3 2.3L6 12.3z",
   branch: "M4 2v12M4 10c0-4 7-2 7-7M9 4.5l2-2 2 2",
   system: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12",
   light: "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 1v1.5M8 13.5V15M1 8h1.5M13.5 8H15M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",

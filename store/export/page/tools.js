@@ -26,18 +26,16 @@ const toolViews = {
     const text = str(args.content);
     return {
       brief: pathOf(args),
-      meta: count(lineCount(text), "line"),
+      meta: result.denied ? "denied" : count(lineCount(text), "line"),
       body: () => [codeBlock(text, { language: languageOf(pathOf(args)), from: 1 }), failure(result)],
     };
   },
   edit(args, result) {
-    const reported = str(result.details.diff);
-    const edits = Array.isArray(args.edits) ? args.edits : [args];
-    const lines = reported ? parseDiff(reported) : diffOfEdits(edits);
+    const lines = editLines(args, result);
     const { added, removed } = changes(lines);
     return {
       brief: pathOf(args),
-      meta: el("span", null, el("ins", null, "+" + added), " ", el("del", null, "−" + removed)),
+      meta: result.denied ? "denied" : sizeOf(added, removed),
       body: () => [lines.length > 0 && diffTable(lines), failure(result)],
       open: !result.failed && lines.length > 0 && lines.length <= 16,
     };
@@ -46,6 +44,17 @@ const toolViews = {
   find: listing,
   ls: listing,
 };
+
+// editLines are the lines of the diff of an edit.
+function editLines(args, result) {
+  const reported = str(result.details.diff);
+  return reported ? parseDiff(reported) : diffOfEdits(Array.isArray(args.edits) ? args.edits : [args]);
+}
+
+// sizeOf is the size of a change.
+function sizeOf(added, removed) {
+  return el("span", null, el("ins", null, "+" + added), " ", el("del", null, "−" + removed));
+}
 
 function listing(args, result) {
   const where = pathOf(args);
@@ -95,8 +104,14 @@ class ToolResult {
     this.details = isObject(message.details) ? message.details : {};
   }
 
+  // denied reports whether the call did not run because a person or a permission rule said no.
+  get denied() {
+    return this.failed && /^(The user did not allow this tool call[.:]|This tool call is not permitted: )/.test(this.text);
+  }
+
   get status() {
     if (!this.entry) return { kind: "pending", sign: "…", title: "No result" };
+    if (this.denied) return { kind: "denied", sign: "⊘", title: "Denied" };
     if (this.failed) return { kind: "failed", sign: "✗", title: "Failed" };
     return { kind: "done", sign: "✓", title: "Done" };
   }
@@ -125,12 +140,12 @@ function toolFold(call, resultEntry) {
 
 function exitCode(result) {
   const m = /Command exited with code (\d+)\s*$/.exec(result.text);
-  return m ? "exit " + m[1] : result.failed ? "failed" : "";
+  return m ? "exit " + m[1] : result.denied ? "denied" : result.failed ? "failed" : "";
 }
 
 // failure shows a result's text if the call failed.
 function failure(result) {
-  return result.failed && el("pre", { class: "failure" }, plain(result.text));
+  return result.failed && el("pre", { class: result.denied ? "refusal" : "failure" }, plain(result.text));
 }
 
 // remarks says what a tool left out of its result.
@@ -141,7 +156,7 @@ function remarks(result) {
     notes.push(`Shown: ${count(num(cut.outputLines), "line")} of ${num(cut.totalLines).toLocaleString("en")}.`);
   }
   if (str(result.details.fullOutputPath)) notes.push("Whole output: " + result.details.fullOutputPath);
-  if (isObject(result.details.approvedArgs)) notes.push("Who allowed the call has changed its arguments.");
+  if (isObject(result.details.approvedArgs)) notes.push("The arguments were changed when the call was allowed.");
   if (!result.entry) notes.push("The file holds no result of this call.");
   return notes.length > 0 && el("p", { class: "remark" }, notes.join(" "));
 }

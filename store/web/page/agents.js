@@ -66,7 +66,7 @@ class Agents {
   async all(view) {
     const list = await this.ask(view);
     this.app.sheets.pick("Agents", list.map((a) => ({
-      name: spelt([a.id, a.agent].filter(Boolean).join(" · ")), brief: this.doing(a), group: a.childSessionId ? "At work" : "Over",
+      name: spelt([a.id, a.agent].filter(Boolean).join(" · ")), brief: this.doing(a), group: a.childSessionId ? "Running" : "Ended",
       run: () => (a.childSessionId ? this.app.show(a.childSessionId) : a.sessionFile && !this.app.readOnly && this.app.openFile(a.sessionFile)),
     })), "Filter agents");
   }

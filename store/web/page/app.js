@@ -25,7 +25,7 @@ class App {
     this.top = 0; // where that has led to
     this.lastSeen = Date.now();
     this.readOnly = false;
-    this.drawn = new Set();
+    this.fresh = ""; // the handle of the session that the page opened by itself
     this.listen();
     this.start();
   }
@@ -50,9 +50,9 @@ class App {
     const answer = await fetch("/v1/login", {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code, name: navigator.userAgent.slice(0, 100) }),
     }).catch(() => null);
-    if (!answer) return "The daemon does not answer.";
+    if (!answer) return "The server does not answer.";
     if (answer.status === 429) return "Too many attempts: wait a minute.";
-    if (!answer.ok) return "That code does not work (any more).";
+    if (!answer.ok) return "That code does not work. It is valid once, for ten minutes.";
     const { token } = await answer.json();
     store("troupe-token", token);
     this.link.connect(token);
@@ -86,7 +86,7 @@ class App {
     this.sheets.open("Sign in", el("form", { class: "fields", submit: async (e) => {
       e.preventDefault();
       const code = /(?:#c=)?([A-Za-z0-9_-]+)\s*$/.exec(field.value)?.[1];
-      wrong.textContent = code ? await this.login(code) : "That is no code.";
+      wrong.textContent = code ? await this.login(code) : "This is not a code.";
       wrong.hidden = !wrong.textContent;
       if (wrong.hidden) this.sheets.close();
     } },
@@ -130,7 +130,7 @@ class App {
     for (const { file, command } of [...this.said]) {
       const opened = file && (await this.link.ask("open_session", { sessionPath: file, retain: true }).catch(() => null));
       if (opened) command.sessionId = opened.sessionId;
-      else this.link.refuse(command, "The daemon was started again, and has not got the session any more.");
+      else this.link.refuse(command, "The server was restarted, and the session is gone.");
     }
   }
 
@@ -146,7 +146,17 @@ class App {
     if (found) return this.show(found.sessionId);
     if (file) await this.openFile(file, left);
     else if (open.length > 0) return this.show(open.at(-1).sessionId);
+    else if (!this.readOnly) await this.landing();
     if (!this.view) this.changed(null);
+  }
+
+  // landing opens a session in the directory of the server, so that the page starts with a composer.
+  async landing() {
+    try {
+      this.fresh = await this.begin({}, !narrow.matches);
+    } catch (error) {
+      this.alert(error.message);
+    }
   }
 
   down(why) {
@@ -154,7 +164,7 @@ class App {
     byId("banner").hidden = false;
     const draw = () => {
       if (byId("banner").hidden) return clearInterval(this.ageTimer);
-      byId("banner-text").textContent = `Offline: ${why} What you see is ${duration(Math.abs(Date.now() - this.lastSeen))} old.`;
+      byId("banner-text").textContent = `Offline: ${why} This page is ${duration(Math.abs(Date.now() - this.lastSeen))} old.`;
     };
     clearInterval(this.ageTimer);
     this.ageTimer = setInterval(draw, 1000);
@@ -170,7 +180,7 @@ class App {
     }
     if (record.type === "auth_changed") return this.logins.changed(record);
     if (record.type === "extension_ui_request" && !record.sessionId) return this.logins.request(record);
-    if (record.type === "draining") return this.alert("The daemon is going down.");
+    if (record.type === "draining") return this.alert("The server is stopping.");
     const view = this.views.get(record.sessionId);
     if (!view || !view.loaded) return;
     view.event(record);
@@ -199,7 +209,9 @@ class App {
     const before = this.view;
     this.view = view;
     if (before?.parent && !before.running) this.letGo(before.handle);
+    if (before && before !== view) this.dropFresh(before);
     this.list.marks.delete(handle);
+    [...byId("toasts").children].find((t) => t.dataset.session === handle)?.remove();
     this.following = true;
     byId("conversation").replaceChildren(view.root);
     this.remember(view);
@@ -208,7 +220,17 @@ class App {
     this.changed(view);
     this.loadLevels(view);
     this.loadUsage(view);
+    this.loadPlace(view);
+    this.loadKeys(view);
     this.list.draw();
+  }
+
+  // dropFresh closes the session that landing opened, if it was not used before another one is shown.
+  dropFresh(view) {
+    if (view.handle !== this.fresh || !view.unused || stored("troupe-draft-" + view.key) || this.list.open.get(view.handle)?.clients > 1) return;
+    this.fresh = "";
+    this.views.delete(view.handle);
+    this.link.ask("close_session", { sessionId: view.handle }).catch(() => null);
   }
 
   // remember puts the session into the address: another one that was shown is a step back.
@@ -296,11 +318,19 @@ class App {
     }
   }
 
-  async begin(parameters) {
+  // begin opens a session and returns its handle. A draft in an unused session moves to the new one.
+  async begin(parameters, focus = true) {
     const { sessionId } = await this.link.ask("open_session", { ...parameters, retain: true });
     await this.list.poll();
+    const draft = this.view?.unused && stored("troupe-draft-" + this.view.key);
+    const key = this.list.open.get(sessionId)?.durableId;
+    if (draft && key) {
+      store("troupe-draft-" + key, draft);
+      store("troupe-draft-" + this.view.key, "");
+    }
     await this.show(sessionId);
-    byId("composer-text").focus();
+    if (focus) byId("composer-text").focus();
+    return sessionId;
   }
 
   newSession() {
@@ -353,6 +383,28 @@ class App {
     if (view === this.view) this.changed(view);
   }
 
+  // loadPlace asks for the branch of git in the directory of a session.
+  async loadPlace(view) {
+    if (!this.link.open || this.readOnly || !view.cwd || !this.link.commands.has("list_directories")) return;
+    const found = await this.link.ask("list_directories", { sessionId: view.handle, path: view.cwd, query: ".git" }).catch(() => null);
+    view.branch = str(found?.branch);
+    if (view === this.view) this.drawBar();
+  }
+
+  // loadKeys finds out whether the model of an unused session has credentials.
+  async loadKeys(view) {
+    if (!this.link.open || this.readOnly || !view.unused) return;
+    const answer = await this.link.ask("get_available_models", { sessionId: view.handle }).catch(() => null);
+    if (!answer) return;
+    const provider = view.state.model?.provider;
+    view.keyless = provider === "scripted" ? "demo" : !answer.models.some((m) => !provider || m.provider === provider);
+    if (view.keyless && this.link.commands.has("get_auth")) {
+      const auth = await this.link.ask("get_auth").catch(() => null);
+      view.maySignIn = auth?.providers?.some((p) => ["paste", "device"].some((m) => p.methods?.includes(m))) === true;
+    }
+    if (view === this.view) this.changed(view);
+  }
+
   async loadUsage(view) {
     if (!this.link.open) return;
     const ask = (type) => this.link.ask(type, { sessionId: view.handle }).catch(() => null);
@@ -372,27 +424,53 @@ class App {
   settled(view, outcome) {
     this.later(() => view.adopt());
     this.loadUsage(view);
+    this.loadPlace(view);
     if (!this.list.titled(view.handle)) this.later(() => this.list.refresh());
     if (view !== this.view || document.visibilityState !== "visible") {
       this.list.marks.set(view.handle, outcome === "failed" ? "failed" : "done");
-      this.notify(outcome === "failed" ? "A run failed" : "A run is done", view);
+      this.notify(outcome === "failed" ? "A run has failed" : "A run is done", view.handle);
     }
     this.list.draw();
   }
 
   asks(view, title) {
-    this.announce(view, "Waits for you");
-    if (view === this.view) byId("alert").textContent = "Waits for you: " + title;
-    this.notify("Waits for you: " + title, view);
+    this.announce(view, "Waiting for you");
+    if (view === this.view) byId("alert").textContent = "Waiting for you: " + title;
+    this.notify("Waiting for you: " + title, view.handle);
   }
 
-  notify(text, view) {
-    if (document.visibilityState === "visible" || globalThis.Notification?.permission !== "granted") return;
-    const n = new Notification(text, { body: str(view.state.sessionName) || view.cwd, tag: view.key });
-    n.onclick = () => {
-      focus();
-      this.show(view.handle);
-    };
+  // notify reports on a session: through the browser while the page is hidden, and on the page while it shows
+  // another session.
+  notify(text, handle) {
+    const info = this.list.open.get(handle);
+    const name = str(info?.sessionName) || str(info?.title) || this.saidFirst(handle) || str(info?.cwd);
+    if (document.visibilityState === "visible") {
+      if (handle !== this.view?.handle) this.toast(text, name, handle);
+      return;
+    }
+    if (globalThis.Notification?.permission !== "granted") return;
+    try {
+      const n = new Notification(text, { body: name, tag: info?.durableId ?? handle });
+      n.onclick = () => {
+        focus();
+        this.show(handle);
+      };
+    } catch {
+      // Chrome on Android shows notifications of service workers only
+    }
+  }
+
+  // toast offers a session that needs attention. There is one for each session, for a while.
+  toast(text, name, handle) {
+    const close = () => toast.remove();
+    const toast = el("p", { class: "toast", "data-session": handle }, el("span", null, el("strong", null, text), " ", spelt(firstLine(name, 60))),
+      el("button", { type: "button", click: () => {
+        close();
+        this.show(handle);
+      } }, "Show"), el("button", { type: "button", "aria-label": "Dismiss", click: close }, icon("wrong")));
+    [...byId("toasts").children].find((t) => t.dataset.session === handle)?.remove();
+    byId("toasts").append(toast);
+    setTimeout(close, 20_000);
   }
 
   // announce says what a session does; what was urgent before is over.
@@ -455,13 +533,32 @@ class App {
     const { says } = view ?? this;
     if (byId("status").textContent !== says) this.announce(view ?? this, says);
     byId("earlier").hidden = !view?.hasMore;
-    const empty = !view || (view.loaded && view.items.length === 0 && !view.answer);
-    byId("empty").replaceChildren(...(empty ? [view ? el("p", null, "No messages yet.")
-      : el("p", null, "No session is open. ", !this.readOnly && el("button", { type: "button", class: "primary", click: () => this.newSession() }, "New session"))] : []));
+    this.drawEmpty(view);
     byId("widgets").replaceChildren(...(view ? [...view.widgets.values()].map((lines) => el("pre", { class: "plain" }, lines.map(plain).join("\n"))) : []),
       ...(view ? [...view.statuses.values()].map((text) => el("span", { class: "badge" }, plain(text))) : []));
     this.follow();
     byId("to-end").hidden = this.following || !view;
+  }
+
+  // drawEmpty fills the place of a conversation that has not started. It keeps what is there already, and
+  // with it the focus.
+  drawEmpty(view) {
+    const empty = !view || (view.loaded && view.items.length === 0 && !view.answer);
+    const key = !empty ? "" : JSON.stringify([view?.key, view?.cwd, view?.branch, view?.keyless, view?.maySignIn, this.readOnly]);
+    if (key === this.emptyKey) return;
+    this.emptyKey = key;
+    const button = (text, click, kind = "") => el("button", { type: "button", class: kind, click }, text);
+    const content = !empty ? []
+      : !view ? [el("p", null, "No session is open. ", !this.readOnly && button("New session", () => this.newSession(), "primary"))]
+        : this.readOnly || view.parent ? [el("p", null, "No messages yet.")]
+          : [el("h2", null, "What should the agent do?"),
+            el("p", null, "It works in ", el("code", null, spelt(str(view.cwd))), view.branch && [" on the branch ", el("code", null, spelt(view.branch))], ". ",
+              button("Choose another directory", () => this.newSession())),
+            view.keyless && el("p", { class: "notice", id: "no-key" }, view.keyless === "demo" ? "No provider has an API key, so a built-in demo answers. For a real model, " : "No key for this model is configured: ",
+              view.maySignIn && [button("sign in to a provider", () => this.later(() => this.logins.list())), ", or "],
+              "set a variable such as ", el("code", null, "ANTHROPIC_API_KEY"), " for ", el("code", null, "troupe serve"), " and restart it.")];
+    byId("empty").replaceChildren();
+    add(byId("empty"), content);
   }
 
   follow() {
@@ -505,6 +602,8 @@ class App {
     const info = view && this.list.open.get(view.handle);
     const title = view ? view.title || str(view.state.sessionName) || info?.title || this.saidFirst(view.handle) || "New session" : "troupe";
     byId("bar-title").textContent = title;
+    byId("bar-place").textContent = view?.cwd ? shortPath(view.cwd) + (view.branch ? " · " + spelt(view.branch) : "") : "";
+    byId("bar-place").title = str(view?.cwd);
     document.title = (this.waiting > 0 ? `(${this.waiting}) ` : "") + title + (view ? " – troupe" : "");
   }
 
@@ -539,6 +638,7 @@ class App {
     byId("backdrop").addEventListener("click", () => this.openList(false));
     byId("reconnect").addEventListener("click", () => this.link.again());
     byId("show-tree").addEventListener("click", () => this.later(() => this.sheets.branches()));
+    byId("show-changes").addEventListener("click", () => this.later(() => this.sheets.changes()));
     byId("show-find").addEventListener("click", () => this.sheets.find());
     byId("show-palette").addEventListener("click", () => this.sheets.palette());
     byId("toggle-theme").addEventListener("click", nextTheme);
@@ -578,6 +678,7 @@ class App {
     addEventListener("popstate", () => this.addressed());
     narrow.addEventListener("change", (e) => this.openList(!e.matches));
     setTheme(storedTheme());
+    setInterval(retime, 30_000);
     this.openList(!narrow.matches);
   }
 
@@ -618,6 +719,7 @@ class App {
       n: () => this.newSession(),
       m: () => this.readOnly || this.later(() => this.sheets.models()),
       b: () => this.later(() => this.sheets.branches()),
+      c: () => this.later(() => this.sheets.changes()),
       j: () => this.step(1),
       k: () => this.step(-1),
       t: () => this.view && this.unfold("thinking"),

@@ -42,10 +42,12 @@ class Composer {
       this.text.value = view ? stored("troupe-draft-" + view.key) : "";
       this.pictures = [];
       this.commands = null;
+      this.editing = null;
       this.fit();
       this.drawPictures();
       this.complete();
     }
+    byId("composer").classList.toggle("running", this.running);
     const viewing = this.app.readOnly;
     this.text.disabled = viewing;
     byId("files").disabled = viewing;
@@ -64,7 +66,12 @@ class Composer {
       ...this.app.unsent(this.view).map((t) => row("not sent yet", t))];
     const back = q.steering.length + q.followUp.length > 0 && !this.app.readOnly &&
       el("button", { type: "button", click: () => this.takeBack() }, "Take back");
-    byId("queue").replaceChildren(...rows, ...(back ? [back] : []));
+    const editing = this.editing && el("p", { class: "queued" }, el("span", { class: "badge" }, "edit"), " The conversation continues from before this message. ",
+      el("button", { type: "button", click: () => this.stopEditing() }, "Cancel"));
+    const key = JSON.stringify([q, this.app.unsent(this.view), Boolean(back), this.editing?.id]);
+    if (key === this.drawnQueue) return; // what has the focus keeps it
+    this.drawnQueue = key;
+    byId("queue").replaceChildren(...[editing, ...rows, back].filter(Boolean));
   }
 
   async takeBack() {
@@ -74,6 +81,30 @@ class Composer {
     this.text.value = [...texts, this.text.value].filter(Boolean).join("\n\n");
     this.changed();
     this.text.focus();
+  }
+
+  // edit puts a message of the user into the composer. Sending it continues from before that message.
+  async edit(item) {
+    const { view } = this;
+    if (item.entry.id.startsWith("live-")) await view.adopt(); // it gets its place in the file
+    const pictures = [];
+    for (const block of item.entry.content.filter((b) => b.type === "image")) pictures.push({ name: "Picture", ...(await this.app.link.imageData(block)) });
+    if (view !== this.view) return;
+    this.before = this.editing ? this.before : { text: this.text.value, pictures: this.pictures };
+    this.editing = { id: item.entry.id };
+    this.pictures = pictures;
+    this.drawPictures();
+    this.put(item.entry.text);
+    this.drawQueue();
+    this.text.focus();
+  }
+
+  stopEditing() {
+    this.editing = null;
+    this.pictures = this.before.pictures;
+    this.drawPictures();
+    this.put(this.before.text);
+    this.drawQueue();
   }
 
   put(text) {
@@ -96,6 +127,19 @@ class Composer {
     const message = this.text.value.trim();
     if (!this.view || this.app.readOnly || (message === "" && this.pictures.length === 0)) return;
     const view = this.view;
+    const [, name, rest] = /^\/(\S+)\s*([^]*)$/.exec(message) ?? [];
+    const own = name && !this.editing && ownCommands(this.app).find((c) => c.name === name);
+    if (own && !(await this.foreign()).some((c) => c.name === name)) { // an extension may have a command of that name
+      if (view !== this.view || this.text.value.trim() !== message) return;
+      this.put("");
+      return this.app.later(() => own.run(rest));
+    }
+    if (this.editing) {
+      const moved = await this.app.tell("navigate_tree", { sessionId: view.handle, targetId: this.editing.id, summarize: false });
+      if (!moved || moved.cancelled || view !== this.view) return;
+      this.editing = null;
+      type = "prompt";
+    }
     const images = this.pictures.map(({ mimeType, data }) => ({ type: "image", mimeType, data }));
     this.text.value = "";
     this.pictures = [];
@@ -158,15 +202,25 @@ class Composer {
     this.choose(Math.max(0, found.findIndex((o) => o.written === before)));
   }
 
-  // What is found: its name, the text before the cursor once it is written, and what goes behind that.
-  async findCommands(word) {
+  // foreign returns the commands of the session: those of extensions, prompts and skills.
+  async foreign() {
     if (!this.commands) {
-      this.commands = [];
-      const answer = await this.app.link.ask("get_commands", { sessionId: this.view.handle }).catch(() => null);
-      this.commands = answer?.commands ?? [];
+      const { view } = this;
+      const answer = await this.app.link.ask("get_commands", { sessionId: view.handle }).catch(() => null);
+      if (view !== this.view || !answer) return answer?.commands ?? [];
+      this.commands = answer.commands ?? [];
     }
-    return this.commands.filter((c) => str(c.name).toLowerCase().includes(word.toLowerCase())).slice(0, 12)
-      .map((c) => ({ name: "/" + c.name, brief: c.description, written: "/" + c.name, behind: " " }));
+    return this.commands;
+  }
+
+  // What is found: its name, the text before the cursor once it is written, and what goes after that.
+  async findCommands(word) {
+    const foreign = await this.foreign();
+    const own = ownCommands(this.app).filter((c) => !foreign.some((f) => f.name === c.name));
+    const matches = (c) => str(c.name).toLowerCase().includes(word.toLowerCase());
+    const first = (c) => !str(c.name).toLowerCase().startsWith(word.toLowerCase());
+    return [...foreign, ...own].filter(matches).toSorted((a, b) => first(a) - first(b)).slice(0, 24)
+      .map((c) => ({ name: "/" + c.name, brief: c.description ?? c.brief, written: "/" + c.name, behind: " ", run: c.takes ? null : c.run }));
   }
 
   async findFiles(before, path) {
@@ -196,7 +250,11 @@ class Composer {
     options[this.chosen]?.scrollIntoView({ block: "nearest" });
   }
 
-  take({ written, behind }, rest) {
+  take({ written, behind, run }, rest) {
+    if (run) {
+      this.put("");
+      return this.app.later(() => run(""));
+    }
     this.text.value = written + behind + rest;
     this.text.setSelectionRange(written.length + behind.length, written.length + behind.length);
     this.changed();
@@ -213,12 +271,7 @@ class Composer {
         this.app.alert(`${file.name} has ${Math.round(file.size / (1 << 20))} MiB; a picture may have ${imageLimit >> 20}.`);
         continue;
       }
-      const address = await new Promise((done) => {
-        const reader = new FileReader();
-        reader.onload = () => done(reader.result);
-        reader.readAsDataURL(file);
-      });
-      this.pictures.push({ name: file.name, size: file.size, mimeType: file.type, data: address.slice(address.indexOf(",") + 1) });
+      this.pictures.push({ name: file.name, size: file.size, mimeType: file.type, data: await base64Of(file) });
     }
     this.drawPictures();
   }
@@ -232,6 +285,28 @@ class Composer {
         this.drawPictures();
       } }, icon("wrong")))));
   }
+}
+
+// ownCommands are the commands of the page. One that takes text after its name says so in takes.
+function ownCommands(app) {
+  const { sheets, view } = app;
+  const own = (name, brief, run, takes = false) => ({ name, brief, run, takes });
+  const compact = (customInstructions) => app.tell("compact", { sessionId: view.handle, ...(customInstructions && { customInstructions }) });
+  return [
+    own("model", "Choose a model", () => sheets.models()),
+    own("compact", "Replace older messages with a summary", compact, true),
+    own("new", "New session", () => app.newSession()),
+    own("fork", "New session from before one of your messages", () => sheets.fork()),
+    own("tree", "Branches of this session", () => sheets.branches()),
+    own("changes", "Files that this session has changed", () => sheets.changes()),
+    own("export", "Download this session as an HTML file", () => sheets.download()),
+    own("session", "Model, permissions, cost and place of this session", () => sheets.session()),
+    own("name", "Name this session", (name) => (name ? sheets.setName(name) : sheets.rename()), true),
+    own("agents", "Subagents of this session", () => app.agents.all(view)),
+    own("find", "Find in the conversation", () => sheets.find()),
+    own("login", "Credentials of providers", () => app.logins.list()),
+    own("help", "Keys and commands", () => sheets.help()),
+  ];
 }
 
 // Storage may be closed to a page; then drafts last as long as it does.

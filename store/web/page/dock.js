@@ -4,6 +4,33 @@ const tooSoon = 400; // ms: a card that has just appeared under a finger is not 
 
 const watching = () => el("p", { class: "why" }, "This device may only watch: somebody else has to answer.");
 
+// inWords is the question of an approval: which tool, and what it would act on. It is a list of parts for el.
+function inWords({ toolName, title, kind, preview, unsandboxed }) {
+  const child = /^\[[^\]]*\] /.exec(str(title))?.[0] ?? ""; // the subagent that asks
+  const cwd = str(preview.cwd).replace(/\/?$/, "/");
+  const paths = (Array.isArray(preview.paths) ? preview.paths : []).map((p) => (str(p).startsWith(cwd) ? p.slice(cwd.length) : str(p)));
+  const name = el("strong", null, spelt(str(toolName)));
+  const about = { write: "to", edit: "of", read: "of" }[toolName] ?? "on";
+  return [spelt(child), "Allow ", name, paths.length > 0 ? ` ${about} ${spelt(paths.join(", "))}` : kind === "execute" ? " to run this command" : "",
+    unsandboxed === true && " without the sandbox", "?"];
+}
+
+// linesOf is the diff of a preview. The names of its one file are left out: the question has them.
+function linesOf({ diff, paths }) {
+  const lines = parseDiff(str(diff));
+  const named = paths?.length === 1 && /^--- /.test(lines[0]?.text) && /^\+\+\+ /.test(lines[1]?.text);
+  return named ? lines.slice(2) : lines;
+}
+
+// reasonOf says why a call is asked about.
+function reasonOf(why) {
+  const mode = /^the permission mode is (\w+)$/.exec(str(why?.reason))?.[1];
+  if (mode) return ["Permission mode: ", permissionModes.find(([m]) => m === mode)?.[1] ?? mode];
+  if (why?.rule) return ["Permission rule: ", el("code", null, spelt(str(why.rule))), why.source && ` (${spelt(str(why.source))})`];
+  const reason = spelt(str(why?.reason));
+  return [reason.charAt(0).toUpperCase() + reason.slice(1)];
+}
+
 class Dock {
   constructor(app, root) {
     this.app = app;
@@ -28,11 +55,11 @@ class Dock {
     this.root.dataset.count = list.length > 1 ? count(list.length, "question") : "";
   }
 
-  card(title, id, ...content) {
+  // card makes a question. title is a text or parts for el.
+  card(title, ...content) {
     const shown = performance.now();
-    title = spelt(title);
-    const card = el("form", { class: "card", tabindex: "-1", "aria-label": title, submit: (e) => e.preventDefault() },
-      el("h2", null, title), content);
+    const heading = el("h2", null, typeof title === "string" ? spelt(title) : title);
+    const card = el("form", { class: "card", tabindex: "-1", "aria-label": heading.textContent, submit: (e) => e.preventDefault() }, heading, content);
     card.ripe = () => performance.now() - shown >= tooSoon && document.visibilityState === "visible";
     return card;
   }
@@ -51,7 +78,7 @@ class Dock {
       try {
         if (option.kind === "allow_once" && edited.changed) parameters.args = edited.value;
       } catch (error) {
-        return this.app.alert("The arguments are not written well: " + error.message);
+        return this.app.alert("The arguments cannot be read: " + error.message);
       }
       if (await this.app.tell("approval_response", parameters)) view.approvals.delete(a.id); // what is over by now goes when that is told
       this.app.changed(view);
@@ -61,14 +88,17 @@ class Dock {
     const options = (Array.isArray(a.options) ? a.options : []).toSorted((x, y) => (order[x.kind] ?? 2) - (order[y.kind] ?? 2));
     const buttons = options.map((o) => el("button", { type: "button", "data-kind": str(o.kind), class: o.kind === "reject_once" ? "reject" : o.kind === "allow_once" ? "primary" : "", click: () => answer(o) },
       spelt(str(o.label) || o.id), o.rules?.length > 0 && el("span", { class: "rules" }, o.rules.map((r) => el("code", null, spelt(r))))));
-    const card = this.card(str(a.title) || str(a.toolName), a.id,
-      a.why?.reason && el("p", { class: "why" }, str(a.why.reason), a.why.rule && [": ", el("code", null, spelt(a.why.rule))], a.why.source && ` (${a.why.source})`),
+    const always = buttons.filter((b) => b.dataset.kind === "allow_always");
+    const card = this.card(inWords({ ...a, preview }),
+      a.why?.reason && el("p", { class: "why" }, reasonOf(a.why)),
       el("div", { class: "preview", role: "region", tabindex: "0", "aria-label": "What would run" }, // it scrolls: the answers stay in view
         preview.command && terminal(str(preview.command), ""),
-        preview.diff ? diffTable(parseDiff(str(preview.diff)))
+        preview.diff ? diffTable(linesOf(preview))
           : preview.paths?.length > 0 ? el("p", { class: "why" }, spelt(preview.paths.join(", ")))
             : !preview.command && codeBlock(prettyJSON(a.args), { language: "json" })),
-      this.app.readOnly ? watching() : [el("div", { class: "answers" }, buttons), feedback, edited.node]);
+      this.app.readOnly ? watching() : [
+        el("div", { class: "answers" }, buttons.filter((b) => !always.includes(b))), feedback,
+        el("div", { class: "folds" }, always.length > 0 && el("details", { class: "always" }, el("summary", null, "Always allow"), el("div", { class: "answers column" }, always)), edited.node)]);
     if (this.app.readOnly) return card;
     card.addEventListener("keydown", (event) => {
       if (edited.node.contains(event.target)) return; // it is written in
@@ -115,7 +145,7 @@ class Dock {
         parts = [message, field, el("div", { class: "answers" }, ok, cancel)];
       }
     }
-    const card = this.card(str(d.title) || "A question", d.id, this.app.readOnly ? [message, watching()] : parts);
+    const card = this.card(str(d.title) || "A question", this.app.readOnly ? [message, watching()] : parts);
     return card;
   }
 }
@@ -130,7 +160,7 @@ class Arguments {
       field.value = text;
       return { name, value, field, shown: field.value }; // a field has line ends of its own
     });
-    this.node = el("details", { class: "arguments", hidden: this.fields.length === 0 }, el("summary", null, "Change the arguments"),
+    this.node = el("details", { class: "arguments", hidden: this.fields.length === 0 }, el("summary", null, "Change arguments"),
       this.fields.map(({ name, field }) => el("label", null, spelt(name), field)));
   }
 

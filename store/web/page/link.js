@@ -60,7 +60,7 @@ class Link {
     socket.onclose = (event) => {
       if (socket !== this.socket) return;
       this.socket = null;
-      if (!opened) return this.handlers.refused().then((known) => known || this.lost("The daemon does not answer."));
+      if (!opened) return this.handlers.refused().then((known) => known || this.lost("The server does not answer."));
       if (event.code === 1008) return this.handlers.refused(true);
       if (event.code === 4003) sessionStorage.removeItem("troupe-client"); // a copy of this tab has its name
       this.lost(event.reason || "The connection is gone.");
@@ -170,7 +170,7 @@ class Link {
     const socket = this.socket;
     this.socket = null;
     socket.close(4001);
-    this.lost("The daemon has not been heard of for a while.");
+    this.lost("The server has sent nothing for a while.");
   }
 
   // image gets a picture. Its ref never means another one.
@@ -184,11 +184,22 @@ class Link {
     return address;
   }
 
+  // imageData returns a picture of an entry with its bytes in base64, as a message has it.
+  async imageData({ ref, mimeType, data, bytes }) {
+    if (data) return { mimeType, data, size: (data.length / 4) * 3 };
+    const blob = await this.imageBlob(ref);
+    return { mimeType: mimeType || blob.type, data: await base64Of(blob), size: num(bytes) || blob.size };
+  }
+
   async fetchImage(ref) {
+    return URL.createObjectURL(await this.imageBlob(ref));
+  }
+
+  async imageBlob(ref) {
     const path = ref.split("/").map(encodeURIComponent).join("/");
     const answer = await fetch("/v1/image/" + path, { headers: { Authorization: "Bearer " + this.token } });
     if (!answer.ok) throw new Failure((await answer.text()).trim(), "");
-    return URL.createObjectURL(await answer.blob());
+    return answer.blob();
   }
 
   leave() {
@@ -208,6 +219,15 @@ function randomId(bytes = 12) {
 
 function base64url(text) {
   return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+}
+
+function base64Of(blob) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(blob);
+  });
 }
 
 // clientId names this browser tab, over reloads.

@@ -1,7 +1,7 @@
 // The side bar: sessions that are open, and those on disk.
 
 const badges = {
-  dialog: ["waits for you", "!"],
+  dialog: ["waiting for you", "!"],
   running: ["running", "●"],
   done: ["done", "✓"],
   failed: ["failed", "✗"],
@@ -93,7 +93,13 @@ class List {
     if (info.status === "closed") {
       this.open.delete(info.sessionId);
       this.app.later(() => this.app.gone(info.sessionId));
-    } else this.open.set(info.sessionId, { ...this.open.get(info.sessionId), ...info });
+    } else {
+      const before = this.open.get(info.sessionId);
+      this.open.set(info.sessionId, { ...before, ...info });
+      const text = { dialog: "Waiting for you", done: "A run is done", failed: "A run has failed" }[info.attention];
+      const heard = this.app.views.get(info.sessionId)?.loaded; // its own events say more
+      if (text && before && before.attention !== info.attention && !before.parentSessionId && !heard) this.app.notify(text, info.sessionId);
+    }
     this.draw();
   }
 
@@ -124,13 +130,13 @@ class List {
       groups.get(r.cwd).push(r);
     }
     const sections = [...groups].map(([cwd, list]) => el("section", { class: "sessions" },
-      el("h2", { title: cwd }, str(cwd).split("/").slice(-2).join("/") || "/"),
+      el("h2", { title: cwd }, shortPath(cwd)),
       el("ul", null, list.map((r) => el("li", null, this.row(r), r.file && this.app.link.commands.has("delete_session") && !this.app.readOnly &&
         el("button", { type: "button", class: "remove", title: "Delete", "aria-label": "Delete " + r.text, click: () => this.remove(r.file, r.text) }, "×"))))));
     if (this.next && this.found === this.words.join(" ")) {
       sections.push(el("button", { type: "button", class: "more", click: () => this.loadFiles(this.next).then(() => this.draw()) }, "Older sessions"));
     }
-    if (sections.length === 0) sections.push(el("p", { class: "meta none" }, this.words.length > 0 ? "Nothing found." : "No sessions yet."));
+    if (sections.length === 0) sections.push(el("p", { class: "meta none" }, this.words.length > 0 ? "No session matches." : "No sessions yet."));
     byId("list-body").replaceChildren(...sections);
     const waiting = open.filter((s) => this.kindOf(s) === "dialog").length;
     this.app.attention(waiting);
@@ -149,6 +155,33 @@ class List {
     },
     el("span", { class: "row-text", dir: "auto" }, text),
     kind && el("span", { class: "mark " + kind }, el("span", { "aria-hidden": "true" }, badges[kind][1]), " ", badges[kind][0]),
-    file && el("span", { class: "meta" }, dateAndTime(timeOf(file.modified))));
+    timeNode(info ? num(info.phaseSince) : timeOf(file.modified)));
+  }
+}
+
+// shortPath is the end of a path, as much as tells two directories apart.
+function shortPath(path) {
+  return spelt(str(path).split("/").slice(-2).join("/")) || "/";
+}
+
+// ago is a time as readers count back to it, and after a week the date.
+function ago(ms, now = Date.now()) {
+  const minutes = Math.floor(Math.max(0, now - ms) / 60_000);
+  if (minutes < 1) return "now";
+  if (minutes < 60) return minutes + " min ago";
+  if (minutes < 24 * 60) return Math.floor(minutes / 60) + " h ago";
+  if (minutes < 7 * 24 * 60) return count(Math.floor(minutes / 1440), "day") + " ago";
+  return new Date(ms).toLocaleDateString(undefined, { dateStyle: "medium" });
+}
+
+// timeNode shows a time that retime keeps up to date.
+function timeNode(ms) {
+  return ms > 0 && el("time", { class: "meta", title: dateAndTime(ms), datetime: new Date(ms).toISOString(), "data-time": ms }, ago(ms));
+}
+
+function retime() {
+  for (const node of document.querySelectorAll("[data-time]")) {
+    const text = ago(Number(node.dataset.time));
+    if (node.textContent !== text) node.textContent = text;
   }
 }

@@ -1,7 +1,7 @@
 // Logins: how requests to providers are authenticated, and the questions of signing in.
 
 const stateWords = {
-  ready: "ready", expiring: "ready, could not be renewed", expired: "renewed with the next request", invalid: "sign in again", none: "nothing", unsupported: "not used",
+  ready: "ready", expiring: "ready, could not be renewed", expired: "renewed with the next request", invalid: "sign in again", none: "no credentials", unsupported: "not used",
 };
 
 class Logins {
@@ -15,7 +15,7 @@ class Logins {
 
   // list shows the providers, and who can be signed in to from here.
   async list() {
-    if (!this.app.link.commands.has("get_auth")) return this.app.alert("This daemon does not tell about credentials.");
+    if (!this.app.link.commands.has("get_auth")) return this.app.alert("This server does not report credentials.");
     const auth = await this.app.tell("get_auth", {});
     if (!auth) return;
     const rows = el("div", { class: "logins" });
@@ -60,8 +60,8 @@ class Logins {
     const typed = el("form", { class: "fields", submit: (e) => {
       e.preventDefault();
       this.answer({ value: field.value });
-    } }, ev.method === "open_url" && el("label", null, "The address that the browser ended at, though its page cannot be shown", field) || field,
-    el("button", { type: "submit", class: "primary" }, "Go on"));
+    } }, ev.method === "open_url" && el("label", null, "The address in the browser at the end, even if its page cannot be shown", field) || field,
+    el("button", { type: "submit", class: "primary" }, "Continue"));
     const safe = /^https:|^http:\/\/(127\.0\.0\.1|localhost|\[::1\])[:/]/.test(str(ev.url));
     this.dialog.replaceChildren(el("div", { class: "sheet" },
       el("header", null, el("h2", { id: "login-title" }, str(ev.title) || "Sign in"),

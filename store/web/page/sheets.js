@@ -88,7 +88,7 @@ class Sheets {
   }
 
   newSession(directories) {
-    const cwd = el("input", { type: "text", name: "cwd", list: "directories", placeholder: "The daemon's own directory", autocomplete: "off", spellcheck: "false" });
+    const cwd = el("input", { type: "text", name: "cwd", list: "directories", placeholder: "The directory of the server", autocomplete: "off", spellcheck: "false" });
     const mode = el("select", { name: "mode" }, permissionModes.map((m) => el("option", { value: m[0] }, m[1])));
     const name = el("input", { type: "text", name: "name", autocomplete: "off" });
     const wrong = el("p", { class: "notice bad", role: "alert", hidden: true });
@@ -185,12 +185,9 @@ class Sheets {
     byId("entry-actions").replaceChildren(
       el("p", null, el("strong", null, outline(entry).text)),
       el("div", { class: "answers" }, !this.app.readOnly && [
-        act("Go on from here", go(false)), act("Go on, with a summary", go(true)),
-        entry.role === "user" && act("Fork before this", async () => {
-          const result = await this.app.tell("fork", { sessionId: view.handle, entryId: entry.id });
-          if (result?.text) this.app.editorText(view, result.text);
-        }),
-        label, act("Set the label", () => this.app.tell("set_entry_label", { sessionId: view.handle, targetId: entry.id, label: label.value })),
+        act("Continue from here", go(false)), act("Continue, with a summary", go(true)),
+        entry.role === "user" && act("Fork before this", () => this.forkBefore(view, entry.id)),
+        label, act("Set label", () => this.app.tell("set_entry_label", { sessionId: view.handle, targetId: entry.id, label: label.value })),
       ]));
   }
 
@@ -201,7 +198,7 @@ class Sheets {
     const draw = () => {
       const words = wordsOf(field.value);
       const items = words.length > 0 ? (this.app.view?.items ?? []).filter((i) => contains(i.entry, words)) : [];
-      const more = this.app.view?.hasMore ? " of those that are shown; Branches finds earlier ones" : "";
+      const more = this.app.view?.hasMore ? ", earlier ones not counted: Branches finds them" : "";
       found.textContent = words.length > 0 ? count(items.length, "message") + more : "";
       list.replaceChildren(...items.slice(-200).map((item) => el("button", { type: "button", class: "pick", click: () => {
         this.close();
@@ -214,6 +211,74 @@ class Sheets {
     field.focus();
   }
 
+  // fork offers the messages before which a new session can start.
+  async fork() {
+    const { view, link } = this.app;
+    if (!view) return;
+    const { messages } = await link.ask("get_fork_messages", { sessionId: view.handle });
+    this.pick("Fork before a message", messages.toReversed().map(({ entryId, text }) => ({ name: firstLine(str(text)), run: () => this.forkBefore(view, entryId) })), "Filter messages");
+  }
+
+  async forkBefore(view, entryId) {
+    const result = await this.app.tell("fork", { sessionId: view.handle, entryId });
+    if (result?.text) this.app.editorText(view, result.text);
+  }
+
+  // changes shows the files that calls of write and edit have changed on this branch, each with its diffs.
+  async changes() {
+    const { view, link } = this.app;
+    if (!view) return;
+    const { entries, leafId } = await link.ask("get_entries", { sessionId: view.handle });
+    const files = changedFiles(new Session({ leaf: leafId ?? view.leaf }, entries.map((raw) => JSON.stringify(raw))), str(view.cwd));
+    const rows = files.map(({ path, lines }, i) => {
+      const { added, removed } = changes(lines);
+      const row = fold({ class: "file" }, [el("code", null, spelt(path)), el("span", { class: "meta" }, sizeOf(added, removed))], () => diffTable(lines));
+      if (i === 0) openFold(row, true);
+      return row;
+    });
+    this.open("Changed files", [el("p", { class: "meta wide" }, files.length > 0 ? count(files.length, "file") + ". Changes by commands and subagents are not listed." : "The tools write and edit have not changed a file in this session."),
+      el("div", { class: "picks" }, rows)]);
+  }
+
+  // session shows what the composer of a phone has no room for.
+  session() {
+    const { app } = this;
+    const { view } = app;
+    if (!view) return;
+    const { state, usage } = view;
+    const copyOf = (id) => { // the controls of the composer do the work
+      const of = byId(id);
+      const select = el("select", { "aria-label": of.labels[0].querySelector("span").textContent, disabled: of.disabled, change: () => {
+        of.value = select.value;
+        of.dispatchEvent(new Event("change"));
+      } }, [...of.options].map((o) => el("option", { value: o.value }, o.textContent)));
+      select.value = of.value;
+      return select;
+    };
+    const cost = view.stats?.session?.cost ?? view.stats?.cost;
+    const rows = [
+      ["Directory", el("code", null, spelt(str(view.cwd)))], ["Branch", view.branch && el("code", null, spelt(view.branch))],
+      ["Model", el("button", { type: "button", disabled: app.readOnly, click: () => app.later(() => this.models()) }, byId("model").textContent)],
+      ["Thinking", copyOf("level")], ["Permissions", copyOf("mode")],
+      ["Context", usage && `${tokens(num(usage.tokens))} of ${tokens(num(usage.contextWindow))} tokens`], ["Cost", cost !== undefined && money(num(cost))],
+      ["Budget", budgetOf(state.budget).map((b) => b.text).join(", ")], ["File", state.sessionFile && el("code", null, spelt(state.sessionFile))],
+    ];
+    this.open("Session", el("dl", { class: "rows session-facts" }, rows.filter(([, what]) => what).map(([name, what]) => [el("dt", null, name), el("dd", null, what)])));
+  }
+
+  // download saves the session as the HTML file that export_html writes. It is made here, so that the server writes nothing.
+  async download() {
+    const { view } = this.app;
+    if (!view) return;
+    const address = URL.createObjectURL(await exportOf(this.app.link, view));
+    const link = el("a", { href: address, download: (str(view.state.sessionName) || "session-" + view.key.slice(0, 8)).replace(/[^\p{L}\p{N}._-]+/gu, "-") + ".html" });
+    document.body.append(link);
+    link.click();
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+    this.app.announce(view, "Downloaded: " + link.download);
+  }
+
   palette() {
     const { app } = this;
     const { view } = app;
@@ -222,14 +287,14 @@ class Sheets {
       !app.readOnly && { name: "New session", brief: "n", run: () => app.newSession() },
       mine && { name: "Model", brief: "m", run: () => this.models() },
       view && { name: "Branches", brief: "b", run: () => this.branches() },
-      view && { name: "Agents", brief: "that work for this session", run: () => app.later(() => app.agents.all(view)) },
+      view && { name: "Agents", brief: "subagents of this session", run: () => app.later(() => app.agents.all(view)) },
       view && { name: "Find", brief: "/", run: () => this.find() },
-      mine && { name: "Summarise older messages now", run: () => app.tell("compact", { sessionId: view.handle }) },
+      mine && { name: "Compact", brief: "replace older messages with a summary", run: () => app.tell("compact", { sessionId: view.handle }) },
       mine && { name: "Name this session", run: () => this.rename() },
-      mine && { name: "Export as HTML", brief: "on the daemon's machine", run: async () => {
-        const result = await app.tell("export_html", { sessionId: view.handle });
-        if (result?.path) app.alert("Written: " + result.path);
-      } },
+      view && { name: "Changed files", brief: "c", run: () => app.later(() => this.changes()) },
+      view && { name: "Session details", brief: "model, thinking, permissions, cost", run: () => this.session() },
+      mine && { name: "Fork", brief: "a new session from before a message", run: () => app.later(() => this.fork()) },
+      view && { name: "Download as HTML", run: () => app.later(() => this.download()) },
       view && { name: "Expand or collapse thinking", brief: "t", run: () => app.unfold("thinking") },
       view && { name: "Expand or collapse tool calls", brief: "o", run: () => app.unfold("tool") },
       mine && { name: "Close this session", run: () => app.tell("close_session", { sessionId: view.handle }) },
@@ -248,17 +313,23 @@ class Sheets {
     this.open("Name of this session", el("form", { class: "fields", submit: async (e) => {
       e.preventDefault();
       this.close();
-      if (await this.app.tell("set_session_name", { sessionId: view.handle, name: field.value })) view.state.sessionName = field.value;
-      this.app.changed(view);
+      await this.setName(field.value);
     } }, field, el("button", { type: "submit", class: "primary" }, "Save")));
     field.focus();
   }
 
+  async setName(name) {
+    const { view } = this.app;
+    if (await this.app.tell("set_session_name", { sessionId: view.handle, name })) view.state.sessionName = name;
+    this.app.changed(view);
+  }
+
   help() {
-    const keys = [["Enter", "send, or steer a run"], ["Alt+Enter", "queue behind the run"], ["Shift+Enter", "a new line"], ["Esc Esc", "stop the run"],
-      ["g s", "sessions"], ["n", "new session"], ["m", "model"], ["b", "branches"], ["/", "find"], ["j k", "next, previous message"],
-      ["t", "thinking"], ["o", "tool calls"], ["a d", "allow once, refuse: on a focused question"], ["Ctrl+K", "all commands"], ["?", "this list"]];
-    this.open("Keys", el("dl", { class: "rows" }, keys.map(([k, what]) => [el("dt", null, k.split(" ").map((x) => [el("kbd", null, x), " "])), el("dd", null, what)])));
+    const keys = [["Enter", "send, or steer a run"], ["Alt+Enter", "queue until the run has ended"], ["Shift+Enter", "a new line"], ["Esc Esc", "stop the run"],
+      ["g s", "sessions"], ["n", "new session"], ["m", "model"], ["b", "branches"], ["c", "changed files"], ["/", "find, or in the composer: commands"], ["j k", "next, previous message"],
+      ["t", "thinking"], ["o", "tool calls"], ["a d", "allow once, deny: on a focused question"], ["Ctrl+K", "all commands"], ["?", "this list"]];
+    this.open("Keys", [el("dl", { class: "rows" }, keys.map(([k, what]) => [el("dt", null, k.split(" ").map((x) => [el("kbd", null, x), " "])), el("dd", null, what)])),
+      el("h3", null, "Commands"), el("dl", { class: "rows" }, ownCommands(this.app).map((c) => [el("dt", null, el("code", null, "/" + c.name)), el("dd", null, c.brief)]))]);
   }
 }
 

@@ -35,6 +35,11 @@ class View {
     this.root.replaceChildren();
   }
 
+  // unused reports whether nothing was said in the session.
+  get unused() {
+    return this.loaded && !this.parent && !this.running && !this.answer && this.items.length === 0 && this.queue.steering.length + this.queue.followUp.length === 0;
+  }
+
   get position() {
     return this.loaded && this.epoch !== "" ? { epoch: this.epoch, seq: this.seq } : null;
   }
@@ -125,6 +130,14 @@ class View {
     item.continues = continues(this.items.at(-1)?.entry, entry);
     this.items.push(item);
     const article = item.build();
+    const when = article.querySelector("a.when");
+    if (when && entry.time) {
+      when.dataset.time = entry.time;
+      when.textContent = ago(entry.time);
+    }
+    if (entry.role === "user" && !this.app.readOnly && !this.parent) {
+      when?.before(el("button", { type: "button", class: "copy", title: "Edit and send again", "aria-label": "Edit and send again", click: () => this.app.later(() => this.app.composer.edit(item)) }, icon("edit")));
+    }
     this.root.append(article);
     this.watch(item, article);
     return item;
@@ -175,7 +188,7 @@ class View {
 
   // doing says what the session does, to who comes while it does it.
   doing() {
-    if (this.approvals.size + this.dialogs.size > 0) return "Waits for you";
+    if (this.approvals.size + this.dialogs.size > 0) return "Waiting for you";
     if (this.state.isCompacting === true) return "Summarising older messages";
     return this.running ? "Answering" : "";
   }
@@ -339,7 +352,7 @@ const events = {
   },
   session_failed({ error }) {
     this.running = false;
-    this.app.announce(this, "The session was given up: " + str(error));
+    this.app.announce(this, "The session has failed: " + str(error));
   },
   extension_ui_request(ev) {
     const show = dialogsOf[ev.method];
