@@ -140,6 +140,7 @@ var rows = []row{
 		{"idle", "a client that is idle", "KiB", 60, false}, {"p50", "word in → read by a client p50", "ms", 0, false}, {"p99", "the same p99", "ms", 100, false},
 	}, runClients},
 	{"replay", delta, "troupe", 5, []metric{{"p50", "10,000 missed records, replayed p50", "ms", 60, false}}, runReplay},
+	{"page", delta, "troupe", 5, []metric{{"paint", "first paint of the page, nothing cached", "ms", 250, false}}, runPage},
 	{"list", delta, "troupe", 5, []metric{
 		{"cold", "listing 10,000 sessions, cold", "ms", 0, false}, {"warm", "listing 10,000 sessions, warm, p50", "ms", 100, false},
 	}, runList},

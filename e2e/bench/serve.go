@@ -20,7 +20,7 @@ import (
 	"troupe/e2e/figures"
 )
 
-var pageAddress = regexp.MustCompile(`http://(\S+)/#c=`)
+var pageAddress = regexp.MustCompile(`http://(\S+)/#c=(\S+)`)
 
 // serve starts a daemon for clients on TCP and returns its address and its token.
 func (x *sampler) serve(args ...string) (q *proc, address, token string) {
