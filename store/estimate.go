@@ -1,6 +1,10 @@
 package store
 
-import "troupe/protocol"
+import (
+	"encoding/json"
+
+	"troupe/protocol"
+)
 
 // cutUTF16 cuts a text after n UTF-16 units, or one before where that would
 // split a character.
@@ -63,9 +67,128 @@ func (c *Context) Usage(window int64) protocol.ContextUsage {
 	if usage, index, fresh := c.LastUsage(); fresh {
 		u.UsageTokens, u.LastUsageIndex = usage.Sum(), &index
 	}
+	return derived(u)
+}
+
+// derived fills in what follows from the rest.
+func derived(u protocol.ContextUsage) protocol.ContextUsage {
 	u.TrailingTokens = u.Tokens - u.UsageTokens
-	if window > 0 {
-		u.Percent = float64(u.Tokens) / float64(window) * 100
+	if u.ContextWindow > 0 {
+		u.Percent = float64(u.Tokens) / float64(u.ContextWindow) * 100
 	}
 	return u
+}
+
+// Usage is [Context.Usage] of the view's branch, and whether the size is [Context.Known]. It holds one entry at a time
+// in memory, and reads no more than the end of a branch that has an answer which reports the size.
+func (v View) Usage(window int64) (u protocol.ContextUsage, known bool, err error) {
+	part, compacted, err := v.contextPart(v.branch())
+	if err != nil {
+		return u, false, err
+	}
+	end, count, err := v.contextTail(part, compacted)
+	if err != nil {
+		return u, false, err
+	}
+	if end != nil {
+		u = end.Usage(window)
+		u.LastUsageIndex = new(*u.LastUsageIndex + count - end.Len())
+		return u, true, nil
+	}
+	s, err := v.sizeOf(v.contextual(part), compacted)
+	if err != nil {
+		return u, false, err
+	}
+	u = protocol.ContextUsage{Tokens: s.size.Tokens, ContextWindow: window}
+	if s.usageAt >= 0 {
+		u.UsageTokens, u.LastUsageIndex = s.usage, &s.usageAt
+	}
+	return derived(u), s.usageAt >= 0 || !compacted, nil
+}
+
+// contextSizer measures a context entry by entry.
+type contextSizer struct {
+	size    protocol.ContextSize
+	edits   map[string][]json.RawMessage // replacements by the id of the entry they are about, in order
+	kept    bool                         // what comes was kept by the compaction
+	usage   int64                        // of the last answer that reports one, since the compaction
+	usageAt int                          // its place among the messages, -1 for none
+}
+
+// sizeOf measures the context that a part of a branch makes.
+func (v View) sizeOf(part []int32, compacted bool) (*contextSizer, error) {
+	s := &contextSizer{edits: map[string][]json.RawMessage{}, kept: compacted, usageAt: -1}
+	last := -1 // the compaction
+	for n, i := range part {
+		if v.slots[i].kind != kindCompaction && v.slots[i].kind != kindContextEdit {
+			continue
+		}
+		r, err := v.record(i)
+		if err != nil {
+			return nil, err
+		}
+		switch e := r.Entry.(type) {
+		case protocol.ContextEdit:
+			s.edits[e.TargetID] = append(s.edits[e.TargetID], e.Replacement)
+		case protocol.Compaction:
+			last = n
+		}
+	}
+	if compacted {
+		r, err := v.record(part[last])
+		if err != nil {
+			return nil, err
+		}
+		c := &Context{}
+		c.begin(r)
+		s.take(c.items[0])
+	}
+	n := 0
+	for l, err := range v.lines(part) {
+		if err != nil {
+			return nil, err
+		}
+		if s.kept = s.kept && n < last; n == last {
+			n++
+			continue
+		}
+		n++
+		r, err := protocol.DecodeRecord(l.wire())
+		if err != nil {
+			return nil, err
+		}
+		if m := contextMessage(r); m != nil {
+			s.take(contextItem{id: r.ID, base: m})
+		}
+	}
+	return s, nil
+}
+
+// take measures the next message, as edits have changed it.
+func (s *contextSizer) take(item contextItem) {
+	m := item.base
+	for _, replacement := range s.edits[item.id] {
+		if changed, ok := edited(item.base, replacement); ok {
+			m = changed
+		}
+	}
+	switch {
+	case m == nil:
+	case s.kept:
+		s.size.Keep(m)
+	default:
+		if sum := reportedUsage(m); sum > 0 {
+			s.usage, s.usageAt = sum, s.size.Messages
+		}
+		s.size.Add(m)
+	}
+}
+
+// reportedUsage is what an answer reports; 0 for one that failed, and other messages.
+func reportedUsage(m protocol.Message) int64 {
+	a, ok := m.(*protocol.AssistantMessage)
+	if !ok || a.StopReason == protocol.StopError || a.StopReason == protocol.StopAborted {
+		return 0
+	}
+	return a.Usage.Sum()
 }

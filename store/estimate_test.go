@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -78,6 +79,45 @@ func TestContextUsage(t *testing.T) {
 			} else {
 				assert.Equal(t, c.index, *u.LastUsageIndex)
 			}
+		})
+	}
+}
+
+// TestUsageOfAView checks that the size of a branch, measured entry by entry, is that of its context.
+func TestUsageOfAView(t *testing.T) {
+	long := []protocol.Entry{user("a"), compaction("s", "e1")}
+	for range 20 {
+		long = append(long, user("12345678"), answered(usage(90, 10), protocol.StopStop))
+	}
+	cases := map[string][]protocol.Entry{
+		"long": long, "long and trailing": append(slices.Clone(long), user("1234"), answered(usage(900, 0), protocol.StopError)),
+		"long and edited": append(slices.Clone(long), edit("e42", `null`)), "long without usage": append(slices.Clone(long), compaction("t", "e5")),
+		"edited twice":                   {user("12345678"), edit("e1", `"1234567890"`), edit("e1", `5`), user("b")},
+		"brought back":                   {user("12345678"), edit("e1", `null`), edit("e1", `"12345678901234567890"`)},
+		"edited usage":                   {answered(usage(90, 10), protocol.StopStop), edit("e1", `[]`)},
+		"omitted usage":                  {user("x"), answered(usage(9, 10), protocol.StopStop), answered(usage(90, 10), protocol.StopStop), edit("e3", `null`)},
+		"edit before a kept":             {user("12345678"), edit("e1", `"1"`), user("b"), compaction("s", "e1"), user("c")},
+		"usage kept":                     {user("a"), answered(usage(90, 10), protocol.StopStop), compaction("s", "e2"), user("c")},
+		"compaction that keeps no entry": {user("a"), compaction("summary", "e9"), answered(usage(3, 1), protocol.StopStop)},
+		"two compactions":                {user("a"), compaction("1", "e1"), user("b"), compaction("22222", "e1"), user("c")},
+		"an answer between compactions":  {user("a"), compaction("1", "e1"), answered(usage(3, 1), protocol.StopStop), compaction("22222", "e3"), user("c")},
+	}
+	for _, c := range contextCases {
+		cases[c.name] = c.entries
+	}
+	for name, entries := range cases {
+		t.Run(name, func(t *testing.T) {
+			text := []string{headLine}
+			for _, r := range records(entries...) {
+				text = append(text, string(r.AppendJSON(nil)))
+			}
+			l := openText(t, text...)
+			ctx, err := l.View().Context()
+			require.NoError(t, err)
+			got, known, err := l.View().Usage(1000)
+			require.NoError(t, err)
+			assert.Equal(t, ctx.Usage(1000), got)
+			assert.Equal(t, ctx.Known(), known)
 		})
 	}
 }

@@ -103,15 +103,30 @@ func (v View) tried() (n int, err error) {
 // the context was: what a session resumes with does not depend on more. count
 // is the number of messages of the whole.
 func (v View) contextEnd(part []int32, compacted bool) (end *Context, count int, err error) {
-	count, plain, err := v.countMessages(part)
+	end, count, err = v.contextTail(part, compacted)
+	if end != nil || err != nil {
+		return end, count, err
+	}
+	records, err := v.records(v.contextual(part))
 	if err != nil {
+		return nil, 0, err
+	}
+	end = NewContext(records)
+	return end, end.Len(), nil
+}
+
+// contextTail is contextEnd where an answer since the last compaction says how large the context was, and nil where
+// the whole has to be read.
+func (v View) contextTail(part []int32, compacted bool) (end *Context, count int, err error) {
+	count, plain, err := v.countMessages(part)
+	if err != nil || !plain {
 		return nil, 0, err
 	}
 	if compacted {
 		count++
 	}
 	part = v.contextual(part)
-	for size := 32; plain && size < len(part); size *= 8 {
+	for size := 32; size < len(part); size *= 8 {
 		some := part[len(part)-size:]
 		if slices.ContainsFunc(some, func(i int32) bool { return v.slots[i].kind == kindCompaction }) {
 			break
@@ -120,17 +135,12 @@ func (v View) contextEnd(part []int32, compacted bool) (end *Context, count int,
 		if err != nil {
 			return nil, 0, err
 		}
-		end = NewContext(records)
+		end := NewContext(records)
 		if _, index, _ := end.LastUsage(); index >= 0 {
 			return end, count, nil
 		}
 	}
-	records, err := v.records(part)
-	if err != nil {
-		return nil, 0, err
-	}
-	end = NewContext(records)
-	return end, end.Len(), nil
+	return nil, 0, nil
 }
 
 // contextual is what of a part of a branch has to be read for its context, with its first entry, which a

@@ -60,7 +60,8 @@ func (s *Session) find(view store.View, e core.Query) (protocol.Result, error) {
 		}
 		return b.Result(), nil
 	case protocol.GetContextUsage:
-		return s.contextUsage()
+		usage, _, err := s.contextUsage(view)
+		return usage, err
 	case protocol.GetCommands:
 		return s.commands(), nil
 	case protocol.GetSubagents:
@@ -148,28 +149,34 @@ func (s *Session) stats(view store.View) (protocol.SessionStats, error) {
 		return stats, err
 	}
 	s.addChildren(&stats)
-	usage, err := s.contextUsage()
+	usage, known, err := s.contextUsage(view)
 	if err != nil || usage.Usage == nil {
 		return stats, err
 	}
 	stats.ContextUsage = &protocol.WindowUsage{ContextWindow: usage.Usage.ContextWindow}
-	if s.context.Known() {
+	if known {
 		stats.ContextUsage.Tokens, stats.ContextUsage.Percent = &usage.Usage.Tokens, &usage.Usage.Percent
 	}
 	return stats, nil
 }
 
-// contextUsage says how full the window is; nothing without a model that has
-// one.
-func (s *Session) contextUsage() (protocol.ContextUsageResult, error) {
+// contextUsage returns how full the window is, and whether that is more than an estimate of what a compaction has left.
+// It returns nothing without a model that has a window. The context is not loaded for it: only requests need that.
+func (s *Session) contextUsage(view store.View) (of protocol.ContextUsageResult, known bool, err error) {
 	m := s.m.Model()
-	if m == nil || m.ContextWindow <= 0 {
-		return protocol.ContextUsageResult{}, nil
+	switch {
+	case m == nil || m.ContextWindow <= 0:
+		return of, false, nil
+	case s.context != nil:
+		of.Usage, known = new(s.context.Usage(m.ContextWindow)), s.context.Known()
+		return of, known, nil
 	}
-	if err := s.buildContext(); err != nil {
-		return protocol.ContextUsageResult{}, err
+	usage, known, err := view.Usage(m.ContextWindow)
+	if err != nil {
+		return of, false, err
 	}
-	return protocol.ContextUsageResult{Usage: new(s.context.Usage(m.ContextWindow))}, nil
+	of.Usage = &usage
+	return of, known, nil
 }
 
 func (s *Session) toolList() protocol.ToolList {
