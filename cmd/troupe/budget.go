@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,11 +33,11 @@ func (o *options) limit(v string) error {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		key, known := budgetKeys[name]
 		if !known {
-			return fmt.Errorf("no limit is called %q", name)
+			return wanted("limits named " + either(slices.Sorted(maps.Keys(budgetKeys))))
 		}
 		n, err := amount(name, value)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return badValue(name, value, err)
 		}
 		limits[key] = n
 	}
@@ -56,7 +58,7 @@ func amount(name, value string) (any, error) {
 		if d, err := time.ParseDuration(value); err == nil && d >= 0 {
 			return d.Milliseconds(), nil
 		}
-		return nil, fmt.Errorf("want a duration, as 90s or 30m")
+		return nil, wanted("a duration, such as 90s or 30m")
 	}
 	whole, factor := name != "cost" && name != "warn", 1.0
 	for unit, times := range map[string]float64{"k": 1e3, "M": 1e6} {
@@ -68,11 +70,11 @@ func amount(name, value string) (any, error) {
 	n *= factor
 	switch {
 	case err != nil || !(n >= 0) || math.IsInf(n, 1) || whole && n != math.Trunc(n):
-		return nil, fmt.Errorf("want a number of at least 0")
+		return nil, wanted("a number of at least 0")
 	case n > maxAmount:
-		return nil, fmt.Errorf("want a number of at most %d", int64(maxAmount))
+		return nil, wanted(fmt.Sprintf("a number of at most %d", int64(maxAmount)))
 	case name == "warn" && (n == 0 || n > 1):
-		return nil, fmt.Errorf("want a number above 0, at most 1")
+		return nil, wanted("a number above 0, at most 1")
 	case whole:
 		return int64(n), nil
 	}

@@ -24,10 +24,10 @@ func TestBudgetFlag(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"task":{"budget":{"maxCostUsd":1,"maxToolCalls":2}}}`, string(o.budget), "they add up")
 	for value, why := range map[string]string{
-		"":                            `no limit is called ""`,
-		"money=1":                     `no limit is called "money"`,
+		"":                            `--budget: want limits named cost, input, output, subagents, tokens, tools, wall or warn, got ""`,
+		"money=1":                     `tools, wall or warn, got "money=1"`,
 		"cost":                        "cost: want a number of at least 0",
-		"cost=-1":                     "cost: want a number of at least 0",
+		"cost=-1":                     `--budget: cost: want a number of at least 0, got "-1"`,
 		"cost=1M":                     "cost: want a number of at least 0",
 		"cost=nan":                    "cost: want a number of at least 0",
 		"tokens=1.5":                  "tokens: want a number of at least 0",
@@ -36,8 +36,8 @@ func TestBudgetFlag(t *testing.T) {
 		"cost=1e300":                  "cost: want a number of at most 9007199254740991",
 		"tokens=9007199254740991k":    "tokens: want a number of at most 9007199254740991",
 		"tokens=k":                    "tokens: want a number of at least 0",
-		"wall=5":                      "wall: want a duration, as 90s or 30m",
-		"wall=-5s":                    "wall: want a duration, as 90s or 30m",
+		"wall=5":                      "wall: want a duration, such as 90s or 30m",
+		"wall=-5s":                    "wall: want a duration, such as 90s or 30m",
 		"warn=none":                   "warn: want a number of at least 0",
 		"warn=2":                      "warn: want a number above 0, at most 1",
 	} {

@@ -75,38 +75,57 @@ const (
 	maxGraceMs     = 600_000
 )
 
-// clusterFlags are the flags of a node, each with what it sets.
-func (o *clusterOptions) flags() map[string]func(string) error {
-	return map[string]func(string) error{
-		"--cluster": set(&o.Engine), "--node": set(&o.Node), "--advertise": set(&o.Advertise), "--cluster-listen": set(&o.Listen),
-		"--cluster-dir": set(&o.Keys), "--cluster-system": set(&o.System), "--export-on-close": set(&o.Export),
-		"--label": func(v string) error {
-			name, value, ok := strings.Cut(v, "=")
-			if !ok || name == "" {
-				return errors.New("want NAME=VALUE")
-			}
-			if o.Labels == nil {
-				o.Labels = map[string]string{}
-			}
-			o.Labels[name] = value
-			return nil
-		},
-		"--failover": set(&o.Failover),
-		"--cluster-wait": func(v string) error {
-			d, err := time.ParseDuration(v)
-			o.WaitMs = int(d.Milliseconds())
-			return err
-		},
-		"--tool-grace": func(v string) error {
-			d, err := time.ParseDuration(v)
-			o.GraceMs = new(int(d.Milliseconds()))
-			return err
-		},
-		"--cluster-cache": func(v string) (err error) {
+// engineFlags are the flags that a node and the commands for administrators share.
+func (o *clusterOptions) engineFlags() []flag {
+	return []flag{
+		{"--cluster", "URL", "The engine: nats://… or tls://…, with several servers separated by commas, or postgres://….", set(&o.Engine), "", "nats://e1:4222,e2:4222,e3:4222"},
+		{"--cluster-dir", "DIR", "The directory with the keys of a node: ca.pem, node.pem and node.key.", set(&o.Keys), "", "/etc/troupe/cluster"},
+		{"--cluster-system", "URL", "The engine, with a user of its system account, to read how the servers sync.", set(&o.System), "", "nats://sys:secret@e1:4222"},
+	}
+}
+
+// sections returns the flags of a node.
+func (o *clusterOptions) sections() []section {
+	return []section{{"Cluster", append(o.engineFlags(), []flag{
+		{"--node", "NAME", "The name of the node.", set(&o.Node), "the name in the certificate", "w1"},
+		{"--advertise", "HOST:PORT", "The address at which other nodes reach this one.", set(&o.Advertise), "", "w1.lan:7718"},
+		{"--cluster-listen", "ADDRESS", "The address to listen on for other nodes.", set(&o.Listen), "the port of --advertise, on all addresses", "10.0.0.1:7718"},
+		{"--cluster-wait", "DURATION", "How long a command waits for a session that no node has.", milliseconds(&o.WaitMs), "10s", "30s"},
+		{"--cluster-cache", "SIZE", "How much disk the copies of sessions may take.", value{set: func(v string) (err error) {
 			o.Cache, err = parseSize(v)
 			return err
-		},
+		}}, "1G", "200M"},
+		{"--tool-grace", "DURATION", "How long the first tool waits in a shared root after its node was lost; 0s disables this. The same on all nodes.", value{set: func(v string) error {
+			o.GraceMs = new(int)
+			return milliseconds(o.GraceMs).set(v)
+		}}, "15s", "30s"},
+		{"--cluster-allow-single", "", "Accept one server without replicas. Data is lost with its disk.", be(&o.Single, true), "", ""},
+		{"--label", "NAME=VALUE", "A property that sessions may require. May be repeated.", value{set: o.label}, "", "gpu=yes"},
+		{"--failover", "MODE", "What happens to the run of a lost node: continue or stop.", oneOf(&o.Failover, "continue", "stop"), "continue", ""},
+		{"--export-on-close", "DIR", "Write a session as a file of pi into this directory each time it is closed.", set(&o.Export), "", "/srv/sessions"},
+	}...)}}
+}
+
+func (o *clusterOptions) label(v string) error {
+	name, text, ok := strings.Cut(v, "=")
+	if !ok || name == "" {
+		return wanted("NAME=VALUE")
 	}
+	if o.Labels == nil {
+		o.Labels = map[string]string{}
+	}
+	o.Labels[name] = text
+	return nil
+}
+
+// milliseconds is a duration that is stored as a number.
+func milliseconds(to *int) value {
+	return value{set: func(v string) error {
+		var d time.Duration
+		err := duration(&d, 0).set(v)
+		*to = int(d.Milliseconds())
+		return err
+	}}
 }
 
 // parseSize takes a number of bytes, or one with K, M or G behind it.
@@ -122,7 +141,7 @@ func parseSize(v string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < 1 || n > math.MaxInt64/unit || unit == 1 && digits != v {
-		return 0, errors.New("want a size, such as 1G or 200M")
+		return 0, wanted("a size, such as 1G or 200M")
 	}
 	return n * unit, nil
 }
@@ -232,12 +251,12 @@ func eachOnce(object []byte, of reflect.Type) (err error) {
 func (o *clusterOptions) check() error {
 	if o.Engine == "" {
 		if !reflect.DeepEqual(*o, clusterOptions{}) {
-			return errors.New("options of a cluster need --cluster URL")
+			return errors.New("options of a cluster need --cluster URL, or the key engine in cluster.json")
 		}
 		return nil
 	}
 	if kind := engineKind(o.Engine); kind == "" {
-		return fmt.Errorf("--cluster %s: want nats://HOST:PORT,… or postgres://…", withoutSecrets(o.Engine))
+		return badValue("--cluster", withoutSecrets(o.Engine), wantEngine)
 	}
 	if err := o.checkSystem(); err != nil {
 		return err
@@ -247,57 +266,60 @@ func (o *clusterOptions) check() error {
 	}
 	o.Failover = cmp.Or(o.Failover, "continue")
 	if o.Failover != "continue" && o.Failover != "stop" {
-		return fmt.Errorf("--failover %s: want continue or stop", o.Failover)
+		return badValue("--failover", o.Failover, wanted("continue or stop"))
 	}
 	if o.BeatMs = cmp.Or(o.BeatMs, int(cluster.Stock.Every.Milliseconds())); o.BeatMs < minBeat || o.BeatMs > maxBeat {
-		return fmt.Errorf("beatMs: want %d to %d", minBeat, maxBeat)
+		return badValue("beatMs", strconv.Itoa(o.BeatMs), wanted(fmt.Sprintf("%d to %d", minBeat, maxBeat)))
 	}
 	if o.Miss = cmp.Or(o.Miss, cluster.Stock.Miss); o.Miss < 2 || o.Miss > maxMiss {
-		return fmt.Errorf("miss: want 2 to %d", maxMiss)
+		return badValue("miss", strconv.Itoa(o.Miss), wanted(fmt.Sprintf("2 to %d", maxMiss)))
 	}
 	if o.WaitMs < 0 {
-		return errors.New("--cluster-wait: want a duration, such as 10s")
+		return badValue("waitMs", strconv.Itoa(o.WaitMs), wanted("0 or more"))
 	}
 	if o.GraceMs = cmp.Or(o.GraceMs, new(defaultGraceMs)); *o.GraceMs != 0 && (*o.GraceMs < minGraceMs || *o.GraceMs > maxGraceMs) {
-		return fmt.Errorf("--tool-grace: want 0 or %s to %s, the same on all nodes", minGraceMs*time.Millisecond, maxGraceMs*time.Millisecond)
+		return badValue("--tool-grace", o.grace().String(), wanted(fmt.Sprintf("0 or %s to %s, the same on all nodes", minGraceMs*time.Millisecond, maxGraceMs*time.Millisecond)))
 	}
 	if o.Cache < 0 {
-		return errors.New("cacheBytes: want how many bytes copies may have")
+		return badValue("cacheBytes", strconv.FormatInt(o.Cache, 10), wanted("a number of bytes"))
 	}
 	if o.Export != "" {
 		if err := checkDir(o.Export); err != nil {
-			return fmt.Errorf("--export-on-close: %w", err)
+			return badValue("--export-on-close", o.Export, err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {
 		if builtin := name == cluster.OSLabel || name == cluster.ArchLabel || strings.HasPrefix(name, cluster.RootLabel) || strings.HasPrefix(name, cluster.ProviderLabel); builtin {
-			return fmt.Errorf("--label %s: a node has that label of itself", name)
+			return fmt.Errorf("--label %s: each node sets this label itself; choose another name", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Roots)) {
-		if err := checkRoot(name, o.Roots[name]); err != nil {
-			return fmt.Errorf("--root %s: %w", name, err)
+		if !peer.ValidName(name) {
+			return badValue("--root", name, wanted("a name of letters, digits, - and _"))
+		}
+		if err := checkRoot(o.Roots[name]); err != nil {
+			return badValue("--root "+name, o.Roots[name].Path, err)
 		}
 	}
 	return nil
 }
+
+// wantEngine says how the address of an engine is written.
+const wantEngine = wanted("nats://HOST:PORT,… or postgres://…")
 
 // checkSystem says what is wrong with the engine's other address.
 func (o *clusterOptions) checkSystem() error {
 	if o.System != "" && engineKind(o.System) != "nats" {
-		return fmt.Errorf("--cluster-system %s: want nats://HOST:PORT,…", withoutSecrets(o.System))
+		return badValue("--cluster-system", withoutSecrets(o.System), wanted("nats://HOST:PORT,…"))
 	}
 	return nil
 }
 
-func checkRoot(name string, root cluster.Root) error {
-	if !peer.ValidName(name) {
-		return errors.New("the name has to be of letters, digits, - and _")
-	}
+func checkRoot(root cluster.Root) error {
 	switch root.Mode {
 	case cluster.None:
 		if root.Path != "" {
-			return fmt.Errorf("a root of mode none has no files, and so no path: %s", root.Path)
+			return fmt.Errorf("a root of mode none has no files, and so no path: leave out %s", root.Path)
 		}
 		return nil
 	case cluster.Git:
@@ -305,19 +327,19 @@ func checkRoot(name string, root cluster.Root) error {
 			return errors.New("the mode git needs the address of a repository: git+ADDRESS[#BRANCH][,PATH]")
 		}
 		if root.Path != "" && !filepath.IsAbs(root.Path) {
-			return fmt.Errorf("want an absolute path, not %q", root.Path)
+			return wanted("an absolute path")
 		}
 		return nil
 	case cluster.Pinned, cluster.Shared:
 	default:
-		return fmt.Errorf("want the mode pinned, shared, git or none, not %s", root.Mode)
+		return badValue("mode", string(root.Mode), wanted("pinned, shared, git or none"))
 	}
 	return checkDir(root.Path)
 }
 
 func checkDir(path string) error {
 	if !filepath.IsAbs(path) {
-		return fmt.Errorf("want an absolute path, not %q", path)
+		return wanted("an absolute path")
 	}
 	if st, err := os.Stat(path); err != nil {
 		return err

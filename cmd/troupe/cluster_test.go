@@ -184,7 +184,7 @@ func TestSizes(t *testing.T) {
 func TestRootNone(t *testing.T) {
 	var o clusterOptions
 	require.NoError(t, o.root("chat=none"))
-	require.NoError(t, checkRoot("chat", o.Roots["chat"]))
+	require.NoError(t, checkRoot(o.Roots["chat"]))
 	agentDir := t.TempDir()
 	_, told, err := o.trees(agentDir)
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestRootNone(t *testing.T) {
 	assert.Equal(t, cluster.None, told["chat"].Mode)
 	assert.True(t, strings.HasPrefix(told["chat"].Path, agentDir), told["chat"].Path)
 	assert.DirExists(t, told["chat"].Path)
-	assert.ErrorContains(t, checkRoot("chat", cluster.Root{Mode: cluster.None, Path: agentDir}), "no path")
+	assert.ErrorContains(t, checkRoot(cluster.Root{Mode: cluster.None, Path: agentDir}), "no path")
 	require.NoError(t, os.WriteFile(agentDir+"/file", nil, 0o600))
 	_, _, err = o.trees(agentDir + "/file")
 	assert.Error(t, err)

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,9 +24,6 @@ import (
 	"troupe/store"
 )
 
-const clusterUsage = "usage: troupe cluster init|status|spread|drain NODE|move SESSION NODE|check [SESSION]|export SESSION [FILE] " +
-	"[--cluster URL] [--cluster-dir DIRECTORY]; init: [--node NAME …] [--replicas 3|5] [--partitions N] [--cluster-allow-single]"
-
 // adminOptions are the flags of "troupe cluster".
 type adminOptions struct {
 	clusterOptions
@@ -35,55 +32,65 @@ type adminOptions struct {
 	words                []string // the verb and what it is about
 }
 
-func parseAdmin(args []string) (*adminOptions, error) {
-	a := new(adminOptions)
-	number := func(to *int) func(string) error {
-		return func(v string) (err error) {
-			if *to, err = strconv.Atoi(v); err != nil || *to < 1 {
-				return fmt.Errorf("want a number, 1 or more, not %q", v)
-			}
-			return nil
+// sections returns the flags of troupe cluster: those of every verb, and those of init.
+func (a *adminOptions) sections() []section {
+	return []section{{"Options", a.engineFlags()}, {"Options of init", []flag{
+		{"--node", "NAME", "Create keys for this node. May be repeated.", more(&a.nodes), "", "w1"},
+		{"--replicas", "N", "How many servers have a copy of each record. NATS only.", number(&a.replicas, 1, math.MaxInt32), "3", "5"},
+		{"--partitions", "N", "Into how many streams sessions are divided. NATS only.", number(&a.partitions, 1, math.MaxInt32), "3 for each replica", "32"},
+		{"--cluster-allow-single", "", "Accept one server without replicas. Data is lost with its disk.", be(&a.Single, true), "", ""},
+	}}}
+}
+
+func parseAdmin(args []string) (a *adminOptions, err error) {
+	a = new(adminOptions)
+	rest, err := takeFlags(args, a.sections())
+	if err != nil {
+		return nil, err
+	}
+	for i, word := range rest {
+		if word == "--" {
+			a.words = append(a.words, rest[i+1:]...)
+			break
 		}
+		if strings.HasPrefix(word, "-") {
+			name, _, _ := strings.Cut(word, "=")
+			return nil, unknownOptionError(name, a.sections())
+		}
+		a.words = append(a.words, word)
 	}
-	values := map[string]func(string) error{
-		"--cluster": set(&a.Engine), "--cluster-dir": set(&a.Keys), "--cluster-system": set(&a.System),
-		"--node":     func(v string) error { a.nodes = append(a.nodes, v); return nil },
-		"--replicas": number(&a.replicas), "--partitions": number(&a.partitions),
-	}
-	var err error
-	a.words, err = takeFlags(args, values, map[string]*bool{"--cluster-allow-single": &a.Single})
-	if i := slices.IndexFunc(a.words, func(w string) bool { return strings.HasPrefix(w, "-") }); i >= 0 && err == nil {
-		err = fmt.Errorf("unknown option %s; %s", a.words[i], clusterUsage)
-	}
-	return a, err
+	return a, nil
 }
 
 // adminTime is how long a command waits for the engine.
 const adminTime = 30 * time.Second
 
+// administrations are the verbs of troupe cluster.
+var administrations = map[string]func(*adminOptions, context.Context) error{
+	"init": (*adminOptions).init, "status": (*adminOptions).status, "spread": (*adminOptions).spread, "check": (*adminOptions).check,
+	"drain": (*adminOptions).drainNode, "export": (*adminOptions).export, "move": (*adminOptions).move,
+}
+
 // administer is "troupe cluster".
 func administer(args []string) error {
 	a, err := parseAdmin(args)
 	if err != nil {
-		return usageError{err}
+		return wrong("cluster", err)
 	}
-	verbs := map[string]struct {
-		least, most int // words, with its own
-		do          func(*adminOptions, context.Context) error
-	}{
-		"init": {1, 1, (*adminOptions).init}, "status": {1, 1, (*adminOptions).status}, "spread": {1, 1, (*adminOptions).spread},
-		"check": {1, 2, (*adminOptions).check}, "drain": {2, 2, (*adminOptions).drainNode}, "export": {2, 3, (*adminOptions).export},
-		"move": {3, 3, (*adminOptions).move},
-	}
+	verbs := below("cluster", commands())
 	if len(a.words) == 0 {
-		return usageError{errors.New(clusterUsage)}
+		return verbMissing("cluster", verbs)
 	}
-	verb, known := verbs[a.words[0]]
-	if !known || len(a.words) < verb.least || len(a.words) > verb.most {
-		return usageError{errors.New(clusterUsage)}
+	verb := administrations[a.words[0]]
+	if verb == nil {
+		return unknownVerb("cluster", a.words[0], verbs)
+	}
+	topic := "cluster " + a.words[0]
+	if err := checkArguments(topic, a.words[1:]); err != nil {
+		return err
 	}
 	if err := a.checkWords(); err != nil {
-		return usageError{err}
+		return wrong(topic, err)
 	}
 	file, err := readClusterFile(store.AgentDir("", os.Getenv, homeDir()))
 	if err != nil {
@@ -91,27 +98,27 @@ func administer(args []string) error {
 	}
 	a.clusterOptions = a.clusterOptions.with(file)
 	if a.Engine != "" && engineKind(a.Engine) == "" {
-		return usageError{fmt.Errorf("--cluster %s: want nats://HOST:PORT,… or postgres://…", withoutSecrets(a.Engine))}
+		return wrong(topic, badValue("--cluster", withoutSecrets(a.Engine), wantEngine))
 	}
 	if err := a.checkSystem(); err != nil {
-		return usageError{err}
+		return wrong(topic, err)
 	}
 	if a.replicas+a.partitions > 0 && engineKind(a.Engine) != "nats" {
-		return usageError{errors.New("--replicas and --partitions are for --cluster nats://…: nothing else has them")}
+		return wrong(topic, errors.New("--replicas and --partitions need --cluster nats://…: other engines have neither"))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), adminTime)
 	defer cancel()
-	return verb.do(a, ctx)
+	return verb(a, ctx)
 }
 
 // checkWords refuses what no session and no node is called, and options of init that another command has.
 func (a *adminOptions) checkWords() error {
 	if a.words[0] != "init" && len(a.nodes)+a.replicas+a.partitions > 0 {
-		return errors.New("--node, --replicas and --partitions are options of init")
+		return errors.New("--node, --replicas and --partitions are options of troupe cluster init")
 	}
 	for i, name := range a.words[1:] {
 		if isFile := a.words[0] == "export" && i == 1; !isFile && !cluster.Valid(name) {
-			return fmt.Errorf("%q is no name of a session or a node", name)
+			return fmt.Errorf("%q is not the name of a session or a node: want letters, digits, - and _", name)
 		}
 	}
 	return nil
@@ -120,7 +127,7 @@ func (a *adminOptions) checkWords() error {
 // side is how nodes are spoken to.
 func (a *adminOptions) side() (*peer.Side, error) {
 	if a.Keys == "" {
-		return nil, usageError{errors.New("--cluster-dir is missing: the keys of any node")}
+		return nil, wrong("cluster", errors.New("--cluster-dir is missing: give the directory with the keys of any node"))
 	}
 	keys, err := peer.Load(a.Keys)
 	if err != nil {
@@ -132,10 +139,10 @@ func (a *adminOptions) side() (*peer.Side, error) {
 // init makes the authority of a cluster and the keys of nodes, and sets up the engine.
 func (a *adminOptions) init(ctx context.Context) error {
 	if a.Keys == "" && a.Engine == "" {
-		return usageError{errors.New("init needs --cluster-dir, for keys, or --cluster, for the engine, or both")}
+		return wrong("cluster init", errors.New("cluster init: want --cluster-dir, for keys, or --cluster, for the engine, or both"))
 	}
 	if len(a.nodes) > 0 && a.Keys == "" {
-		return usageError{errors.New("--node needs --cluster-dir")}
+		return wrong("cluster init", errors.New("--node needs --cluster-dir, where the keys are written"))
 	}
 	if a.Keys != "" {
 		made, err := peer.NewAuthority(a.Keys)
@@ -176,7 +183,7 @@ func (a *adminOptions) init(ctx context.Context) error {
 // with does something with the engine.
 func (a *adminOptions) withEngine(ctx context.Context, do func(cluster.Engine) error) error {
 	if a.Engine == "" {
-		return usageError{errors.New("--cluster URL is missing, and cluster.json has no engine")}
+		return wrong("cluster", errors.New("the engine is unknown: give --cluster URL, or set engine in cluster.json"))
 	}
 	var keys *peer.Keys
 	if strings.HasPrefix(a.Engine, "tls://") {

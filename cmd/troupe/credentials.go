@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -68,51 +69,59 @@ func credentials(word string, args []string) int {
 	return a.check(ctx, models)
 }
 
-var credentialUsage = map[string]string{
-	"login":  "usage: troupe login [PROVIDER] [--api-key] [--store-command COMMAND] [--device] [--no-browser] [--timeout DURATION] [--agent-dir DIR]",
-	"logout": "usage: troupe logout PROVIDER [--agent-dir DIR]",
-	"auth":   "usage: troupe auth check [PROVIDER | --provider PROVIDER | --model MODEL] [--json] [--no-refresh] [--agent-dir DIR]",
+// sections returns the flags of login, logout or auth check, which fill a.
+func (a *credentialArgs) sections() []section {
+	flags := []flag{{"--agent-dir", "DIR", "The agent directory, in which auth.json is.", set(&a.agentDir), "TROUPE_AGENT_DIR, then PI_CODING_AGENT_DIR, then ~/.pi/agent", "/srv/agent"}}
+	switch a.word {
+	case "auth":
+		flags = append([]flag{
+			{"--provider", "PROVIDER", "The provider; prints one word for scripts, as pi does.", set(&a.provider), "", "openai"},
+			{"--model", "MODEL", "The provider of this model; prints one word for scripts, as pi does.", set(&a.model), "", "openai/gpt-5.5"},
+			{"--json", "", "Print a line of JSON for each provider.", be(&a.asJSON, true), "", ""},
+			{"--no-refresh", "", "Do not renew logins that have expired.", be(&a.keep, true), "", ""},
+		}, flags...)
+	case "login":
+		flags = append([]flag{
+			{"--api-key", "", "Store an API key, which is read from the terminal or from a pipe.", be(&a.key, true), "", ""},
+			{"--store-command", "COMMAND", "Store a command that prints the key, instead of the key.", value{set: func(v string) error {
+				if a.command = v; strings.TrimSpace(v) == "" {
+					return wanted("a command that prints the key")
+				}
+				return nil
+			}}, "", `"pass show openai"`},
+			{"--device", "", "Sign in with a code that is typed on another device.", be(&a.device, true), "", ""},
+			{"--no-browser", "", "Print the address instead of opening it.", be(&a.noBrowser, true), "", ""},
+			{"--timeout", "DURATION", "How long to wait for the login.", duration(&a.timeout, 1), "5m", "90s"},
+		}, flags...)
+	}
+	return []section{{"Options", flags}}
 }
 
 func parseCredentials(word string, args []string) (a credentialArgs, err error) {
 	a.word = word
-	usage := credentialUsage[word]
-	values, switches := map[string]func(string) error{"--agent-dir": set(&a.agentDir)}, map[string]*bool{}
-	switch word {
-	case "auth":
-		args = args[1:] // check
-		values["--provider"], values["--model"] = set(&a.provider), set(&a.model)
-		switches["--json"], switches["--no-refresh"] = &a.asJSON, &a.keep
-	case "login":
-		values["--timeout"] = func(v string) (err error) {
-			if a.timeout, err = time.ParseDuration(v); err != nil || a.timeout <= 0 {
-				return errors.New("want a duration, as 90s or 5m")
-			}
-			return nil
-		}
-		values["--store-command"] = func(v string) error {
-			if a.command = v; strings.TrimSpace(v) == "" {
-				return errors.New("want a command that prints the key")
-			}
-			return nil
-		}
-		switches["--api-key"], switches["--device"], switches["--no-browser"] = &a.key, &a.device, &a.noBrowser
+	name := word
+	if word == "auth" {
+		name = "auth check"
 	}
-	rest, err := takeFlags(args, values, switches)
+	words, err := arguments(name, args, a.sections())
 	if err != nil {
 		return a, err
 	}
 	a.asInPi = a.provider != "" || a.model != ""
-	for _, arg := range rest { // one with a value that takes none is here, too: a key is not for a command line
-		if strings.HasPrefix(arg, "-") || a.provider != "" {
-			return a, errors.New(usage)
-		}
-		a.provider = arg
+	switch {
+	case len(words) > 0 && a.provider != "":
+		err = unexpected(name, words[0])
+	case len(words) > 0:
+		a.provider = words[0]
 	}
-	if word == "logout" && a.provider == "" || a.command != "" && (a.provider == "" || a.device) || a.key && a.device {
-		return a, errors.New(usage)
+	switch {
+	case err != nil:
+	case a.command != "" && a.provider == "":
+		err = missing(name, "PROVIDER with --store-command")
+	case a.device && (a.command != "" || a.key), a.command != "" && a.key:
+		err = errors.New("--api-key, --device and --store-command exclude each other: give one of them")
 	}
-	return a, nil
+	return a, wrong(name, err)
 }
 
 // login signs in, at a terminal or without one.
@@ -127,6 +136,7 @@ func (a credentialArgs) login(ctx context.Context, models *registry.Registry, gu
 		}
 		var err error
 		if a.provider, err = t.Choose(ctx, "Sign in to", names...); err != nil {
+			fmt.Fprintln(stderr, "troupe: login cancelled: no provider was chosen; name one: troupe login PROVIDER")
 			return exitCancelled
 		}
 	}
@@ -159,11 +169,32 @@ func (a credentialArgs) login(ctx context.Context, models *registry.Registry, gu
 		fmt.Fprintln(stderr, "troupe:", failed.Message)
 		return exitCancelled
 	case failed.Code == protocol.CodeInvalidParams, failed.Code == protocol.CodeLoginUnsupported:
-		fmt.Fprintln(stderr, "troupe:", failed.Message)
-		return exitUsage
+		return a.refuseLogin(models, failed)
 	}
 	fmt.Fprintln(stderr, "troupe:", failed.Message)
 	return exitError
+}
+
+// refuseLogin prints why there is no such login.
+func (a credentialArgs) refuseLogin(models *registry.Registry, failed *protocol.Error) int {
+	known := models.Auth("").Providers
+	if !slices.ContainsFunc(known, func(p protocol.ProviderAuth) bool { return p.ID == a.provider }) {
+		return exitCode(wrong("login", unknownProvider(a.provider, known)))
+	}
+	fmt.Fprintln(stderr, "troupe:", failed.Message)
+	return exitUsage
+}
+
+// unknownProvider is the error for the name of a provider.
+func unknownProvider(name string, known []protocol.ProviderAuth) error {
+	var names []string
+	for _, p := range known {
+		names = append(names, p.ID)
+	}
+	if best := closest(name, names); best != "" {
+		return suggestion{fmt.Errorf("unknown provider %q (did you mean %q?)", name, best)}
+	}
+	return suggestion{fmt.Errorf("unknown provider %q: troupe help keys lists those that troupe knows, models.json may add others", name)}
 }
 
 func (a credentialArgs) logout(ctx context.Context, models *registry.Registry) int {
@@ -205,7 +236,7 @@ func (a credentialArgs) check(ctx context.Context, models *registry.Registry) in
 	report := models.Auth(a.provider)
 	if a.provider != "" && len(report.Providers) == 0 {
 		if !a.asInPi {
-			return refuse(fmt.Errorf("unknown provider %q", a.provider))
+			return exitCode(wrong("auth check", unknownProvider(a.provider, models.Auth("").Providers)))
 		}
 		report.Providers = []protocol.ProviderAuth{{ID: a.provider, Name: a.provider, State: protocol.AuthNone, Methods: []string{}, Reason: "provider_not_found"}}
 	}

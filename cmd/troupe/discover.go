@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -13,17 +12,16 @@ import (
 	"troupe/providers/discover"
 )
 
-const discoverUsage = "usage: troupe models discover [URL]"
-
 // discoverModels shows what servers of models on this machine have, or the one at an
 // address, and how to use it. Nothing is written.
 func discoverModels(args []string) int {
 	places := discover.Places(os.Getenv("OLLAMA_HOST"))
-	switch {
-	case len(args) == 1 && !strings.HasPrefix(args[0], "-"):
+	args, err := arguments("models discover", args, nil)
+	if err != nil {
+		return exitCode(err)
+	}
+	if len(args) == 1 {
 		places = args
-	case len(args) > 0:
-		return refuse(errors.New(discoverUsage))
 	}
 	found := make([]providers.LocalServer, len(places))
 	failed := make([]error, len(places))
@@ -44,7 +42,7 @@ func discoverModels(args []string) int {
 		if len(args) == 1 {
 			fmt.Fprintln(stderr, "troupe:", failed[0])
 		} else {
-			fmt.Fprintf(stderr, "troupe: no server of models answers at %s\n", strings.Join(places, ", "))
+			fmt.Fprintf(stderr, "troupe: no model server answers at %s: start one, or give its URL\n", strings.Join(places, ", "))
 		}
 		return code
 	}

@@ -68,14 +68,15 @@ func (o *options) words() int {
 
 // checkExtensions looks for what the command line may mean when it has an option that
 // we do not know, or wants a failure of an extension to end the start. An unknown
-// option is an error unless there is an extension that might have it.
-func (o *options) checkExtensions() (code int, ok bool) {
+// option is an error unless there is an extension that might have it. topic is the command whose help the error
+// names, and others are the flags that it has beside those of o.
+func (o *options) checkExtensions(topic string, others []section) (code int, ok bool) {
 	if len(o.unknown) == 0 && o.extensionErrors != errorsFatal {
 		return 0, true
 	}
 	found, problems := o.findExtensions()
 	if len(o.unknown) > 0 && len(found) == 0 {
-		return refuse(fmt.Errorf("unknown option %s", o.unknown[0].name)), false
+		return exitCode(usageError{unknownOptionError(o.unknown[0].name, append(others, o.sections()...)), topic}), false
 	}
 	if o.extensionErrors != errorsFatal || o.extensions.Host == config.HostOff {
 		return 0, true

@@ -75,33 +75,21 @@ func run(args []string) int {
 	// A closed stdout is an error of the write, not a death. It is caught and not
 	// ignored, since what we start would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	if text, asked := helpOf(args); asked {
-		return show(text)
-	}
-	if len(args) > 0 {
-		switch word := args[0]; {
-		case word == "schema":
-			return describe(args[1:])
-		case !asPi() && (word == "login" || word == "logout"), word == "auth" && len(args) > 1 && args[1] == "check":
-			return credentials(word, args[1:])
-		case word == "models" && len(args) > 1 && args[1] == "discover" && !asPi():
-			return discoverModels(args[2:])
-		case (word == "serve" || word == "connect" || word == "health" || word == "cluster") && !asPi():
-			return remotely(word, args[1:])
-		case word == extHostErrand && len(args) <= 2:
-			return extHost(args[len(args)-1])
-		case slices.Contains(piCommands, word):
-			return refuse(fmt.Errorf("%q is a command of pi that this version does not have; as a message write: -p %s", word, word))
-		}
+	if code, done := runCommand(args); done {
+		return code
 	}
 	o, err := parseArgs(args)
 	if err != nil {
 		return refuse(err)
 	}
 	log := logger(o)
-	if code, ok := o.checkExtensions(); !ok {
+	if code, ok := o.checkExtensions("", nil); !ok {
 		return code
 	}
+	if err := o.checkFirstWord(); err != nil {
+		return refuse(err)
+	}
+	o.creates = o.mode != "" || asPi()
 	switch {
 	case o.version:
 		return showVersion()
@@ -140,15 +128,24 @@ func run(args []string) int {
 	return runOnce(o, cfg, log)
 }
 
-// refuse says in one line what is wrong with the command line. pi ends with the
-// code of any other error.
+// refuse prints in one line what is wrong with the command line, and where the right form is
+// described. The exit code of pi is that of any other error.
 func refuse(err error) int {
-	if asPi() {
-		fmt.Fprintf(stderr, "pi: %s (try pi --help)\n", err)
-		return exitError
+	program, hint, code := "troupe", " (try troupe --help)", exitUsage
+	var wrong usageError
+	switch {
+	case errors.As(err, new(suggestion)):
+		hint = ""
+	case asPi():
+		hint = " (try pi --help)"
+	case errors.As(err, &wrong) && wrong.topic != "" && wrong.topic != "help":
+		hint = " (try troupe help " + wrong.topic + ")"
 	}
-	fmt.Fprintf(stderr, "troupe: %s (try troupe --help)\n", err)
-	return exitUsage
+	if asPi() {
+		program, code = "pi", exitError
+	}
+	fmt.Fprintf(stderr, "%s: %s%s\n", program, err, hint)
+	return code
 }
 
 // logger writes to stderr: stdout belongs to the protocol.
@@ -157,12 +154,19 @@ func logger(o *options) zerolog.Logger {
 	if o.verbose {
 		level = zerolog.DebugLevel
 	}
-	if l, err := zerolog.ParseLevel(os.Getenv("TROUPE_LOG")); err == nil && os.Getenv("TROUPE_LOG") != "" {
-		level = l
+	if word := os.Getenv("TROUPE_LOG"); word != "" {
+		if l, err := zerolog.ParseLevel(word); err == nil {
+			level = l
+		} else {
+			o.warnings = append(o.warnings, badValue("TROUPE_LOG", word, wanted("debug, info, warn or error")).Error()+"; ignored")
+		}
+	}
+	if word := os.Getenv("TROUPE_LOG_FORMAT"); word != "" && !slices.Contains(logFormats, word) {
+		o.warnings = append(o.warnings, badValue("TROUPE_LOG_FORMAT", word, wanted(either(logFormats))).Error()+"; ignored")
 	}
 	zerolog.TimeFieldFormat = time.RFC3339Nano
 	zerolog.MessageFieldName = "msg" // protoactor's dead letters carry a field named message
-	return zerolog.New(stderr).Level(level).With().Timestamp().Logger()
+	return zerolog.New(stderr.logWriter(o.logFormat)).Level(level).With().Timestamp().Logger()
 }
 
 // homeDir is where HOME says, and without it where the system's users file says,

@@ -178,13 +178,13 @@ func findSession(o *options, shared *session.Shared, of conn.Config, spec *link.
 	case o.resume:
 		spec.Path, err = pickSession(lister, query)
 	case o.fork != "":
-		if err = namedSession(lister, query, spec, shared, o.fork, true); err == nil {
+		if err = namedSession(lister, query, spec, shared, o.fork, true, false); err == nil {
 			spec.Path, err = forkSession(shared, spec.Path, dir, log)
 		}
 	case o.sessionID != "":
 		return createOrLoad(lister, query, o.sessionID, spec)
 	case o.session != "":
-		return namedSession(lister, query, spec, shared, o.session, false)
+		return namedSession(lister, query, spec, shared, o.session, false, !o.creates)
 	}
 	return err
 }
@@ -251,14 +251,17 @@ func createOrLoad(lister *store.Lister, q store.Query, id string, spec *link.Ope
 
 // namedSession finds the session that --session means: a path, or the beginning
 // of an id, first among those of the working directory; with anywhere, then
-// among those of all projects.
-func namedSession(lister *store.Lister, q store.Query, spec *link.OpenSpec, shared *session.Shared, name string, anywhere bool) error {
+// among those of all projects. With mustExist the file of a path has to be there.
+func namedSession(lister *store.Lister, q store.Query, spec *link.OpenSpec, shared *session.Shared, name string, anywhere, mustExist bool) error {
 	if isPath(name) {
 		path := store.ExpandHome(name, shared.Home)
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(spec.Cwd, path)
 		}
 		spec.Path = filepath.Clean(path)
+		if _, err := os.Stat(spec.Path); errors.Is(err, fs.ErrNotExist) && mustExist {
+			return fmt.Errorf("--session %s: there is no such file; to create a session use --session-id, or no flag at all", spec.Path)
+		}
 		return nil
 	}
 	head, elsewhere, ok, err := lister.Resolve(q, store.Root(shared.AgentDir), name)

@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net"
 	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -46,100 +44,72 @@ type serveOptions struct {
 	rest                                       []string // those that it has
 }
 
-const serveUsage = "usage: troupe serve [--socket PATH] [--listen ADDRESS [--token-file FILE] [--public-url URL] [--allow-host HOST:PORT] " +
-	"[--allow-origin ORIGIN] [--tls-cert FILE --tls-key FILE] [--behind-proxy] [--pair full|view] [--allow-login] [--compress] [--root DIRECTORY]] [--on-attention COMMAND] [--ring BYTES] [--drain DURATION] " +
-	"[--cluster URL --cluster-dir DIRECTORY [--node NAME] [--advertise HOST:PORT] [--cluster-listen ADDRESS] [--cluster-system URL] [--cluster-wait DURATION] [--cluster-cache SIZE] [--tool-grace DURATION] " +
-	"[--cluster-allow-single] [--label NAME=VALUE] [--root NAME=PATH[,MODE]] [--failover continue|stop] [--export-on-close DIRECTORY]] " + optionsOfRPC
-
-const (
-	devicesUsage = "usage: troupe serve devices"
-	pairUsage    = "usage: troupe serve pair [full|view] [--to SOCKET]"
-	revokeUsage  = "usage: troupe serve revoke DEVICE"
-	connectUsage = "usage: troupe connect [--to SOCKET] " + optionsOfRPC
-	healthUsage  = "usage: troupe health [--to SOCKET]"
-)
-
-// remotely serves clients from outside, or is one of them.
-func remotely(word string, args []string) int {
-	var err error
-	switch {
-	case word == "connect":
-		err = connect(args)
-	case word == "health":
-		err = health(args)
-	case word == "cluster":
-		err = administer(args)
-	case len(args) > 0 && args[0] == "devices":
-		err = listDevices(args[1:])
-	case len(args) > 0 && args[0] == "pair":
-		err = pairBrowser(args[1:])
-	case len(args) > 0 && args[0] == "revoke":
-		err = revokeDevice(args[1:])
-	default:
-		return serveClients(args)
-	}
-	return exitCode(err)
-}
-
-type usageError struct{ error }
-
 // Bounds of --ring, in bytes.
 const (
 	minRing = 64 << 10
 	maxRing = 64 << 20
 )
 
+// scopes are the rights of a browser.
+var scopes = []string{string(remote.ScopeFull), string(remote.ScopeView)}
+
+// sections returns the flags of troupe serve, which fill s.
+func (s *serveOptions) sections() []section {
+	return append([]section{{"Server", []flag{
+		{"--socket", "PATH", "The socket for programs of this user.", set(&s.socket), "$XDG_RUNTIME_DIR/troupe/troupe.sock, or troupe/run/troupe.sock in the agent directory", "/run/troupe.sock"},
+		{"--ring", "BYTES", "How many bytes of events each session keeps for clients that reconnect.", number(&s.ring, minRing, maxRing), "262144", "1048576"},
+		{"--drain", "DURATION", "How long runs may continue when the server stops.", duration(&s.drain, 0), "15s", "1m"},
+		{"--on-attention", "COMMAND", "Run a command when a session needs you: an approval waits, or a run has ended.", set(&s.attention), "", "notify-me"},
+	}}, {"Browsers and other machines", []flag{
+		{"--listen", "ADDRESS", "Listen on TCP, too, and serve the page. Other machines need TLS or a proxy.", set(&s.listen), "not at all", "127.0.0.1:7717"},
+		{"--token-file", "FILE", "The file of the token for programs.", set(&s.token.Path), "troupe/serve.token in the agent directory", "/etc/troupe/token"},
+		{"--tls-cert", "FILE", "The certificate for https; needs --tls-key.", set(&s.cert), "", "cert.pem"},
+		{"--tls-key", "FILE", "The private key of the certificate.", set(&s.key), "", "key.pem"},
+		{"--behind-proxy", "", "A proxy in front of the server provides https.", be(&s.behindProxy, true), "", ""},
+		{"--public-url", "URL", "The address that browsers use.", set(&s.publicURL), "", "https://troupe.example.com"},
+		{"--allow-host", "HOST:PORT", "One more name of the server. May be repeated.", value{set: func(v string) error { s.hosts = append(s.hosts, strings.ToLower(v)); return nil }}, "", "build.lan:7717"},
+		{"--allow-origin", "ORIGIN", "One more origin whose pages may connect. May be repeated.", value{set: func(v string) error { s.origins = append(s.origins, strings.TrimSuffix(v, "/")); return nil }}, "", "https://app.example.com"},
+		{"--pair", "SCOPE", "The rights of the first browser: full or view.", oneOf(&s.pair, scopes...), "full", ""},
+		{"--allow-login", "", "Allow signing in to providers over TCP.", be(&s.allowLogin, true), "", ""},
+		{"--compress", "", "Compress WebSockets.", be(&s.compress, true), "", ""},
+		{"--root", "DIR|NAME=PATH", "A directory in which clients over TCP may name files; in a cluster, a directory in which sessions may work: NAME=PATH[,pinned|shared], NAME=git+URL[#BRANCH][,PATH] or NAME=none. May be repeated.", value{set: s.addRoot}, "the home directory and the working directory", "/srv/projects"},
+	}}}, s.cluster.sections()...)
+}
+
+func (s *serveOptions) addRoot(v string) error {
+	if isClusterRoot(v) {
+		return s.cluster.root(v)
+	}
+	dir, err := filepath.Abs(v)
+	if err == nil {
+		_, err = os.Stat(dir)
+	}
+	if err != nil {
+		return wanted("a directory that exists, or NAME=PATH")
+	}
+	s.roots = append(s.roots, dir)
+	return nil
+}
+
 func parseServe(args []string) (*serveOptions, error) {
 	s := &serveOptions{drain: 15 * time.Second}
-	values := map[string]func(string) error{
-		"--socket": set(&s.socket), "--listen": set(&s.listen), "--token-file": set(&s.token.Path), "--public-url": set(&s.publicURL),
-		"--tls-cert": set(&s.cert), "--tls-key": set(&s.key), "--on-attention": set(&s.attention),
-		"--allow-host":   func(v string) error { s.hosts = append(s.hosts, strings.ToLower(v)); return nil },
-		"--allow-origin": func(v string) error { s.origins = append(s.origins, strings.TrimSuffix(v, "/")); return nil },
-		"--root": func(v string) (err error) {
-			if isClusterRoot(v) {
-				return s.cluster.root(v)
-			}
-			if v, err = filepath.Abs(v); err == nil {
-				_, err = os.Stat(v)
-			}
-			s.roots = append(s.roots, v)
-			return err
-		},
-		"--ring": func(v string) (err error) {
-			if s.ring, err = strconv.Atoi(v); err != nil || s.ring < minRing || s.ring > maxRing {
-				return fmt.Errorf("want bytes from %d to %d", minRing, maxRing)
-			}
-			return nil
-		},
-		"--pair":  func(v string) error { s.pair = v; return checkScope(v) },
-		"--drain": func(v string) (err error) { s.drain, err = time.ParseDuration(v); return err },
-	}
-	maps.Copy(values, s.cluster.flags())
-	switches := map[string]*bool{"--behind-proxy": &s.behindProxy, "--allow-login": &s.allowLogin, "--compress": &s.compress, "--cluster-allow-single": &s.cluster.Single}
 	var err error
-	if s.rest, err = takeFlags(args, values, switches); err != nil {
+	if s.rest, err = takeFlags(args, s.sections()); err != nil {
 		return nil, err
 	}
 	if (s.cert == "") != (s.key == "") {
-		return nil, errors.New("--tls-cert and --tls-key belong together")
+		return nil, errors.New("--tls-cert and --tls-key belong together: give both")
 	}
 	if s.listen == "" && (s.token.Path != "" || s.publicURL != "" || s.cert != "" || s.behindProxy || s.allowLogin || s.compress || s.pair != "" || len(s.hosts)+len(s.origins)+len(s.roots) > 0) {
-		return nil, errors.New("flags for clients on TCP need --listen")
+		return nil, errors.New("flags for clients on TCP need --listen, such as --listen 127.0.0.1:7717")
 	}
-	if s.drain < 0 {
-		return nil, errors.New("--drain: want a duration, such as 15s")
+	if s.listen != "" {
+		if _, _, err := net.SplitHostPort(s.listen); err != nil {
+			return nil, badValue("--listen", s.listen, wanted("HOST:PORT"))
+		}
 	}
 	s.pair = cmp.Or(s.pair, string(remote.ScopeFull))
 	return s, nil
-}
-
-// checkScope says whether there is such a scope of devices.
-func checkScope(scope string) error {
-	if scope != string(remote.ScopeFull) && scope != string(remote.ScopeView) {
-		return errors.New("want full or view")
-	}
-	return nil
 }
 
 // socketPath is where a daemon of this user is reached.
@@ -153,18 +123,32 @@ func socketPath(given, agentDir string) string {
 	return filepath.Join(agentDir, "troupe", "run", "troupe.sock")
 }
 
-// serveClients runs a daemon until a signal ends it.
-func serveClients(args []string) int {
+// parseServer reads the flags of troupe serve and those of a run without a verb.
+func parseServer(args []string) (*serveOptions, *options, error) {
 	s, err := parseServe(args)
 	if err != nil {
-		return refuse(err)
+		return nil, nil, err
 	}
 	o, err := parseArgs(s.rest)
-	if err == nil && len(o.messages)+len(o.files) > 0 {
-		err = fmt.Errorf("unexpected argument; %s", serveUsage)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(o.files) > 0:
+		return nil, nil, unexpected("serve", "@"+o.files[0])
+	case len(o.messages) > 0:
+		if verbs := below("serve", commands()); closest(o.messages[0], verbs) != "" {
+			return nil, nil, unknownVerb("serve", o.messages[0], verbs)
+		}
+		return nil, nil, unexpected("serve", o.messages[0])
 	}
+	return s, o, nil
+}
+
+// serveClients runs a daemon until a signal ends it.
+func serveClients(args []string) int {
+	s, o, err := parseServer(args)
 	if err != nil {
-		return refuse(err)
+		return exitCode(wrong("serve", err))
 	}
 	s.takePassed()
 	o.mode, o.multiSession = "rpc", true
@@ -173,11 +157,11 @@ func serveClients(args []string) int {
 	if os.Getenv("TROUPE_LOG") == "" && !o.verbose {
 		log = log.Level(zerolog.InfoLevel)
 	}
-	if code, ok := o.checkExtensions(); !ok {
+	if code, ok := o.checkExtensions("serve", s.sections()); !ok {
 		return code
 	}
 	if err := o.check(); err != nil {
-		return refuse(err)
+		return exitCode(wrong("serve", err))
 	}
 	cfg, err := configure(o, log)
 	for _, w := range o.warnings {
@@ -445,7 +429,7 @@ func clientConfig(cfg *actors.Config, p *remote.Preface) (conn.Config, error) {
 	if err != nil {
 		return of, err
 	}
-	o.mode = "rpc"
+	o.mode, o.creates = "rpc", true
 	if err := o.check(); err != nil {
 		return of, err
 	}
@@ -499,8 +483,11 @@ func clientOptions(args []string) (*options, error) {
 // containers and supervisors, which look at the exit code.
 func health(args []string) error {
 	to, rest, err := destination(args)
-	if err != nil || len(rest) > 0 {
-		return usageError{cmp.Or(err, errors.New(healthUsage))}
+	if err == nil {
+		_, err = arguments("health", rest, nil)
+	}
+	if err != nil {
+		return wrong("health", err)
 	}
 	c, err := dialDaemon(to)
 	if err != nil {
@@ -525,7 +512,7 @@ func connect(args []string) error {
 		_, err = clientOptions(rest)
 	}
 	if err != nil {
-		return usageError{err}
+		return wrong("connect", err)
 	}
 	cwd, err := os.Getwd()
 	if err != nil {
@@ -549,9 +536,13 @@ func dialDaemon(to string) (*net.UnixConn, error) {
 	return c, nil
 }
 
+func toFlag(to *string) []flag {
+	return []flag{{"--to", "SOCKET", "The socket of the server.", set(to), "that of troupe serve without --socket", "/run/troupe.sock"}}
+}
+
 // destination takes --to out of arguments.
 func destination(args []string) (to string, rest []string, err error) {
-	rest, err = takeFlags(args, map[string]func(string) error{"--to": set(&to)}, nil)
+	rest, err = takeFlags(args, []section{{"Options", toFlag(&to)}})
 	return to, slices.DeleteFunc(rest, func(arg string) bool { return arg == "--" }), err
 }
 
@@ -560,8 +551,8 @@ func devicesDir() string {
 }
 
 func listDevices(args []string) error {
-	if len(args) > 0 {
-		return usageError{errors.New(devicesUsage)}
+	if _, err := arguments("serve devices", args, nil); err != nil {
+		return err
 	}
 	list, err := remote.ReadDevices(devicesDir())
 	if err != nil {
@@ -597,11 +588,16 @@ func shownName(name string) string {
 func pairBrowser(args []string) error {
 	scope := string(remote.ScopeFull)
 	to, rest, err := destination(args)
-	if len(rest) > 0 {
-		scope = rest[0]
+	if err == nil {
+		rest, err = arguments("serve pair", rest, nil)
 	}
-	if err = cmp.Or(err, checkScope(scope)); err != nil || len(rest) > 1 {
-		return usageError{errors.New(pairUsage)}
+	if len(rest) > 0 && err == nil {
+		if err = oneOf(&scope, scopes...).set(rest[0]); err != nil {
+			err = badValue("serve pair", rest[0], err)
+		}
+	}
+	if err != nil {
+		return wrong("serve pair", err)
 	}
 	c, err := dialDaemon(to)
 	if err != nil {
@@ -617,12 +613,13 @@ func pairBrowser(args []string) error {
 }
 
 func revokeDevice(args []string) error {
-	if len(args) != 1 {
-		return usageError{errors.New(revokeUsage)}
+	words, err := arguments("serve revoke", args, nil)
+	if err != nil {
+		return err
 	}
-	found, err := remote.Revoke(devicesDir(), args[0])
+	found, err := remote.Revoke(devicesDir(), words[0])
 	if err == nil && !found {
-		err = fmt.Errorf("no device %s: see troupe serve devices", args[0])
+		err = fmt.Errorf("there is no device %q: troupe serve devices lists them", words[0])
 	}
 	return err
 }

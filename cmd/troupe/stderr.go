@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +21,36 @@ var stderr = &backlog{out: onScreen(os.Stderr), limit: 1 << 20}
 // all needs none of it, but a busy machine may take a while to write.
 const flushTime = 500 * time.Millisecond
 
+// Values of --log-format.
+const (
+	logAuto = "auto" // text on a terminal, JSON elsewhere
+	logText = "text"
+	logJSON = "json"
+)
+
+var logFormats = []string{logAuto, logText, logJSON}
+
+// logWriter chooses the form of log lines, "" for that of TROUPE_LOG_FORMAT, and returns the writer for them.
+func (b *backlog) logWriter(format string) io.Writer {
+	_, terminal := b.out.(screen)
+	format = cmp.Or(format, os.Getenv("TROUPE_LOG_FORMAT"), logAuto)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.text = format == logText || format != logJSON && terminal; b.text {
+		return readable(b)
+	}
+	return b
+}
+
+// readable turns log lines into text for people: time, level, message, fields. It uses no colours, since a screen
+// accepts no control characters.
+func readable(out io.Writer) io.Writer {
+	return zerolog.ConsoleWriter{
+		Out: out, NoColor: true, TimeFormat: time.DateTime, FormatLevel: func(level any) string { return strings.ToUpper(fmt.Sprint(level)) },
+		FormatErrFieldName: func(any) string { return "error=" },
+	}
+}
+
 // backlog is a writer that never waits for its reader: a goroutine writes what
 // was given to it, in order. Above the limit it drops whole writes until the
 // goroutine has got on, and says then how many.
@@ -29,6 +62,7 @@ type backlog struct {
 	waiting []byte
 	writing int           // bytes that the goroutine has in hand
 	dropped int           // writes since waiting was taken last
+	text    bool          // log lines are text
 	idle    chan struct{} // closed when the goroutine ends; nil without one
 }
 
@@ -80,16 +114,20 @@ func (b *backlog) run() {
 func (b *backlog) take() []byte {
 	batch := b.waiting
 	if b.dropped > 0 {
-		batch = append(batch, dropNote(b.dropped)...)
+		batch = append(batch, dropNote(b.dropped, b.text)...)
 	}
 	b.waiting, b.dropped = nil, 0
 	return batch
 }
 
 // dropNote is a line of the log.
-func dropNote(n int) []byte {
+func dropNote(n int, text bool) []byte {
 	var line bytes.Buffer
-	log := zerolog.New(&line).With().Timestamp().Logger()
+	var out io.Writer = &line
+	if text {
+		out = readable(out)
+	}
+	log := zerolog.New(out).With().Timestamp().Logger()
 	log.Warn().Int("dropped", n).Msg("stderr was not read: lines were dropped")
 	return line.Bytes()
 }

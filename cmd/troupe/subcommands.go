@@ -30,35 +30,6 @@ import (
 
 // Subcommands do something without running an agent: they print, list or export.
 
-// subcommands are how each is called, for --help and who has called it in another way.
-var subcommands = map[string]string{
-	"serve": serveUsage, "serve pair": pairUsage, "serve devices": devicesUsage, "serve revoke": revokeUsage, "connect": connectUsage, "health": healthUsage, "cluster": clusterUsage,
-	"login": credentialUsage["login"], "logout": credentialUsage["logout"], "auth check": credentialUsage["auth"], "models discover": discoverUsage, "schema": schemaUsage,
-}
-
-// helpOf is the help for a subcommand, if it is asked for.
-func helpOf(args []string) (text string, asked bool) {
-	if i := slices.Index(args, "--"); i >= 0 {
-		args = args[:i]
-	}
-	if len(args) < 2 || !slices.ContainsFunc(args[1:], func(arg string) bool { return arg == "--help" || arg == "-h" }) {
-		return "", false
-	}
-	usage, is := subcommands[args[0]+" "+args[1]]
-	if !is {
-		usage, is = subcommands[args[0]]
-	}
-	if strings.Contains(usage, optionsOfRPC) {
-		usage += "\n\nThe options of --mode rpc are in troupe --help."
-	}
-	return usage + "\n", is && (!asPi() || args[0] == "auth" || args[0] == "schema")
-}
-
-// optionsOfRPC is what a subcommand takes beside its own.
-const optionsOfRPC = "[options of --mode rpc]"
-
-const schemaUsage = "usage: troupe schema [--ts|--md]"
-
 // show prints what was asked for.
 func show(text string) int {
 	if _, err := io.WriteString(onScreen(os.Stdout), text); err != nil {
@@ -84,7 +55,7 @@ func exitCode(err error) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
-		return refuse(err)
+		return refuse(usage)
 	case errors.As(err, &signalled):
 		return 128 + int(signalled)
 	}
@@ -100,15 +71,25 @@ func readerGone(err error) bool {
 // describe prints what the protocol looks like: as JSON Schema or TypeScript for
 // tools that generate code, as Markdown for people.
 func describe(args []string) int {
-	switch {
-	case len(args) == 0:
-		return show(string(schema.JSON()))
-	case len(args) == 1 && args[0] == "--ts":
+	form := ""
+	_, err := arguments("schema", args, []section{{"Options", schemaFlags(&form)}})
+	if err != nil {
+		return exitCode(err)
+	}
+	switch form {
+	case "ts":
 		return show(schema.TypeScript())
-	case len(args) == 1 && args[0] == "--md":
+	case "md":
 		return show(string(reference()))
 	}
-	return refuse(errors.New(schemaUsage))
+	return show(string(schema.JSON()))
+}
+
+func schemaFlags(form *string) []flag {
+	return []flag{
+		{"--ts", "", "Print TypeScript.", be(form, "ts"), "JSON Schema", ""},
+		{"--md", "", "Print Markdown.", be(form, "md"), "JSON Schema", ""},
+	}
 }
 
 // reference is protocol/REFERENCE.md: the wire, and what a project may bring.

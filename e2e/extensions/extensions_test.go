@@ -280,7 +280,7 @@ func TestUnknownOptions(t *testing.T) {
 	state := `{"id":"1","type":"get_commands"}` + "\n"
 	_, errs, code := p.RunOnce(state, "--mode", "rpc", "--preset", "fast")
 	assert.Equal(t, 2, code)
-	assert.Equal(t, "troupe: unknown option --preset (try troupe --help)\n", errs)
+	assert.Equal(t, "troupe: unknown option \"--preset\" (try troupe --help)\n", errs)
 	_, _, code = p.RunOnce(state, "--mode", "rpc", "-x")
 	assert.Equal(t, 2, code)
 

@@ -347,7 +347,7 @@ var mutants = []mutant{
 		"case o.print || o.mode == \"\" && (o.words() > 0", []string{"./e2e/process", "-run", "TestJSONMode"}},
 	{"what is piped in has no limit", "cmd/troupe/oneshot.go", "case len(text) > protocol.MaxAttached:", "case false:",
 		[]string{"./e2e/process", "-run", "TestEndlessInput"}},
-	{"words of pi go to the model", "cmd/troupe/main.go", "case slices.Contains(piCommands, word):", "case slices.Contains(piCommands, word) && false:", []string{"./e2e/process", "-run", "TestCommandWords"}},
+	{"words of pi go to the model", "cmd/troupe/commands.go", "if slices.Contains(piCommands, args[0]) {", "if slices.Contains(piCommands, args[0]) && false {", []string{"./e2e/process", "-run", "TestCommandWords"}},
 	{"a project that nobody trusts starts programs", "store/config/trust.go", "case Text, Tunes:", "case Text, Tunes, Starts:", configs},
 	{"a project trusts itself", "store/config/settings.go", "part.Effect == Reserved && l.location == Project", "false", configs},
 	{"a store that cannot be read trusts", "store/config/trust.go", "return refused, file, []Problem", "return Everything, file, []Problem", configs},

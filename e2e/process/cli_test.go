@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -308,4 +309,128 @@ func TestNoHome(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(out), `"sessionFile":"`+filepath.Join(who.HomeDir, ".pi"))
 	assert.NoDirExists(t, filepath.Join(p.Work, ".pi"))
+}
+
+// TestMistypedCommands checks that a mistyped command or flag is an error that names the right one and
+// sends nothing to a model, while the same words are prompts with -p, with --mode and under the name pi.
+func TestMistypedCommands(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	for line, says := range map[string]string{
+		"clsuter drain w1":   `unknown command "clsuter" (did you mean "cluster"?); to send it as a message: troupe -p clsuter`,
+		"serv":               `unknown command "serv" (did you mean "serve"?); to send it as a message: troupe -p serv`,
+		"--verbose serve":    `"serve" is a command and comes first: troupe serve; to send it as a message: troupe -p serve`,
+		"cluster drian w1":   `unknown command "cluster drian" (did you mean "cluster drain"?)`,
+		"serve piar":         `unknown command "serve piar" (did you mean "serve pair"?)`,
+		"auth chekc":         `unknown command "auth chekc" (did you mean "auth check"?)`,
+		"--modle x -p hello": `unknown option "--modle" (did you mean "--model"?)`,
+		"serve --lisetn x":   `unknown option "--lisetn" (did you mean "--listen"?)`,
+	} {
+		out, errs, code := p.RunOnce("", strings.Fields(line)...)
+		assert.Equal(t, []any{2, "", "troupe: " + says + "\n"}, []any{code, out, errs}, line)
+	}
+	assert.Zero(t, p.Model.RequestCount())
+	assert.NoDirExists(t, p.AgentDir()+"/sessions", "a mistyped command leaves a session")
+
+	pi := filepath.Join(p.Root, "pi")
+	require.NoError(t, os.Symlink(harness.Binary, pi))
+	for _, x := range [][]string{{harness.Binary, "-p", "clsuter"}, {harness.Binary, "--mode", "text", "clsuter"}, {harness.Binary, "--mode", "json", "serve"}, {harness.Binary, "clusters of galaxies"}, {pi, "clsuter"}, {pi, "help"}} {
+		p.Model.Enqueue(harness.Text("fine"))
+		cmd := exec.Command(x[0], append(p.ModelArgs(), x[1:]...)...)
+		cmd.Dir, cmd.Env = p.Work, p.Environ()
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: %s", x, out)
+		assert.Contains(t, string(out), "fine", x)
+	}
+	assert.Equal(t, 6, p.Model.RequestCount())
+}
+
+// TestSessionFileIsMissing checks --session with a path that does not exist: an error for a person who
+// has mistyped it. With --mode, which clients of pi pass, and under the name pi the file is created, as every
+// version of pi does (0.45.7, 0.87.1 and 1.6.0 were tried).
+func TestSessionFileIsMissing(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	pi := filepath.Join(p.Root, "pi")
+	require.NoError(t, os.Symlink(harness.Binary, pi))
+	for i, x := range []struct {
+		program string
+		args    []string
+		created bool
+	}{
+		{harness.Binary, []string{"-p", "hello"}, false},
+		{harness.Binary, []string{"hello there"}, false},
+		{harness.Binary, []string{"--mode", "text", "hello"}, true},
+		{harness.Binary, []string{"--mode", "json", "hello"}, true},
+		{pi, []string{"-p", "hello"}, true},
+	} {
+		p.Model.Enqueue(harness.Text("fine"))
+		path := filepath.Join(p.Root, "typo", strconv.Itoa(i), "x.jsonl")
+		cmd := exec.Command(x.program, p.ModelArgs(append([]string{"--session", path}, x.args...)...)...)
+		cmd.Dir, cmd.Env = p.Work, p.Environ()
+		var out, errs strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		err := cmd.Run()
+		if x.created {
+			require.NoError(t, err, errs.String())
+			assert.FileExists(t, path)
+			continue
+		}
+		assert.Equal(t, 1, cmd.ProcessState.ExitCode())
+		assert.Empty(t, out.String())
+		assert.Equal(t, "troupe: --session "+path+": there is no such file; to create a session use --session-id, or no flag at all\n", errs.String())
+		assert.NoDirExists(t, filepath.Dir(path))
+	}
+	path := filepath.Join(p.Root, "client", "x.jsonl")
+	d := p.Start("--session", path)
+	assert.Equal(t, path, d.OK(`{"type":"get_state"}`).Get("sessionFile").Str)
+}
+
+// TestLogFormat checks that log lines are text on a terminal and JSON elsewhere, unless --log-format or
+// TROUPE_LOG_FORMAT chooses.
+func TestLogFormat(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	p.WriteFile(p.AgentDir()+"/models.json", `{"providers":{}}`)
+	const text, json = `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d WARN no provider has an API key; .*\n$`, `^\{"level":"warn","time":"[^"]+","msg":"no provider has an API key; .*\}\n$`
+	logs := func(onTerminal bool, variable string, args ...string) string {
+		cmd := exec.Command(harness.Binary, append([]string{"-p", "--no-session", "hello"}, args...)...)
+		cmd.Dir, cmd.Env = p.Work, append(p.Environ(), "TROUPE_LOG_FORMAT="+variable)
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		if onTerminal {
+			ours, theirs := terminal(t)
+			cmd.Stderr = theirs
+			seen := make(chan string)
+			go func() {
+				all, _ := io.ReadAll(ours)
+				seen <- string(all)
+			}()
+			require.NoError(t, cmd.Run())
+			theirs.Close()
+			return strings.ReplaceAll(<-seen, "\r\n", "\n")
+		}
+		require.NoError(t, cmd.Run(), errs.String())
+		return errs.String()
+	}
+	assert.Regexp(t, text, logs(true, ""))
+	assert.Regexp(t, json, logs(false, ""))
+	assert.Regexp(t, json, logs(true, "", "--log-format", "json"))
+	assert.Regexp(t, text, logs(false, "", "--log-format=text"))
+	assert.Regexp(t, json, logs(true, "json"))
+	assert.Regexp(t, text, logs(false, "json", "--log-format", "text"))
+	assert.Regexp(t, text, logs(true, "json", "--log-format", "auto"))
+	assert.Contains(t, logs(false, "xml"), `TROUPE_LOG_FORMAT: want auto, text or json, got \"xml\"; ignored`)
+}
+
+// TestLoginCancelled checks that a login without input says that it was cancelled.
+func TestLoginCancelled(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	out, errs, code := p.RunOnce("", "login")
+	assert.Equal(t, []any{3, ""}, []any{code, out})
+	assert.Regexp(t, `\ntroupe: login cancelled: no provider was chosen; name one: troupe login PROVIDER\n$`, errs)
+	out, errs, code = p.RunOnce("", "login", "anthropic", "--api-key")
+	assert.Equal(t, []any{3, ""}, []any{code, out})
+	assert.Regexp(t, `troupe: The login of anthropic was cancelled\n$`, errs)
 }

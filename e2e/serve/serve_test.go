@@ -95,7 +95,7 @@ func TestConnectRefused(t *testing.T) {
 	assert.Contains(t, out, fmt.Sprintf("serves %s already: process %d", s.Socket, s.Cmd.Process.Pid))
 	out, code = run("connect", "--to", s.Socket, "--sandbox", "off")
 	assert.Equal(t, 2, code, "a wrong command line, before anybody is asked")
-	assert.Equal(t, "troupe: --sandbox is for the daemon: give it to troupe serve (try troupe --help)\n", out)
+	assert.Equal(t, "troupe: --sandbox is for the daemon: give it to troupe serve (try troupe help connect)\n", out)
 	out, code = run("serve", "--pair", "view", "--socket", filepath.Join(p.Root, "other", "s.sock"))
 	assert.Equal(t, 2, code)
 	assert.Contains(t, out, "need --listen")
