@@ -13,9 +13,11 @@ build: ## build bin/troupe
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/troupe ./cmd/troupe
 
 PREFIX ?= /usr/local
-install: build ## install the program as PREFIX/bin/troupe (PREFIX=/usr/local, DESTDIR=)
-	install -d "$(DESTDIR)$(PREFIX)/bin"
+install: build ## install the program as PREFIX/bin/troupe, and its manual page (PREFIX=/usr/local, DESTDIR=)
+	bin/troupe man >bin/troupe.1
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/man/man1"
 	install -m 755 bin/troupe "$(DESTDIR)$(PREFIX)/bin/troupe"
+	install -m 644 bin/troupe.1 "$(DESTDIR)$(PREFIX)/share/man/man1/troupe.1"
 
 check: fmt vet lint sumtype generate-check test allocs ## everything that must hold before a commit
 

@@ -15,9 +15,9 @@ type command struct {
 	summary  string // one sentence
 	details  string // further sentences
 	sections func() []section
-	rpc      bool // it also accepts the flags of a run without a verb
-	asPi     bool // it exists under the name pi, too
-	choices  []string
+	rpc      bool                    // it also accepts the flags of a run without a verb
+	asPi     bool                    // it exists under the name pi, too
+	choices  func() []string         // words that its first argument may be
 	run      func(args []string) int // gets the words after the name; nil if the command it belongs to reads them
 	examples [][2]string             // a command line and its effect
 }
@@ -30,6 +30,8 @@ func flagsOf(sections ...section) func() []section { return func() []section { r
 func commands() []command {
 	return slices.Concat(promptCommands(), serverCommands(), clusterCommands(), loginCommands(), otherCommands())
 }
+
+func choicesOf(words []string) func() []string { return func() []string { return words } }
 
 func promptCommands() []command {
 	return []command{{
@@ -57,7 +59,7 @@ func serverCommands() []command {
 		},
 	}, {
 		name: "serve pair", args: "[full|view]", summary: "Print an address that admits one more browser to the running server.",
-		details: "full admits it with all rights, view lets it watch only. Default: full.", choices: scopes, sections: to,
+		details: "full admits it with all rights, view lets it watch only. Default: full.", choices: choicesOf(scopes), sections: to,
 		run: func(args []string) int { return exitCode(pairBrowser(args)) }, examples: [][2]string{{"troupe serve pair view", "Admit a browser that only watches."}},
 	}, {
 		name: "serve devices", summary: "List the browsers that are admitted.",
@@ -106,17 +108,17 @@ func loginCommands() []command {
 	}
 	return []command{{
 		name: "login", args: "[PROVIDER]", summary: "Sign in to a provider or store an API key.", details: "Without PROVIDER it shows a list to choose from.",
-		sections: table("login"), run: func(args []string) int { return credentials("login", args) },
+		sections: table("login"), choices: providerNames, run: func(args []string) int { return credentials("login", args) },
 		examples: [][2]string{
 			{"troupe login openai", "Sign in with a browser."},
 			{"troupe login anthropic --api-key < key.txt", "Store the key that a file contains."},
 		},
 	}, {
 		name: "logout", args: "PROVIDER", summary: "Remove the credentials of a provider.",
-		sections: table("logout"), run: func(args []string) int { return credentials("logout", args) }, examples: [][2]string{{"troupe logout openai", ""}},
+		sections: table("logout"), choices: providerNames, run: func(args []string) int { return credentials("logout", args) }, examples: [][2]string{{"troupe logout openai", ""}},
 	}, {
 		name: "auth check", args: "[PROVIDER]", summary: "Show which credentials would be used.", details: "It exits with 0 if a provider is ready, 1 if none is, 2 if credentials are invalid.", asPi: true,
-		sections: table("auth"), run: func(args []string) int { return credentials("auth", args) }, examples: [][2]string{{"troupe auth check openai --json", "Print one line of JSON."}},
+		sections: table("auth"), choices: providerNames, run: func(args []string) int { return credentials("auth", args) }, examples: [][2]string{{"troupe auth check openai --json", "Print one line of JSON."}},
 	}}
 }
 
@@ -128,12 +130,17 @@ func otherCommands() []command {
 		name: "schema", summary: "Print the protocol as JSON Schema, TypeScript or Markdown.", asPi: true, run: describe,
 		sections: flagsOf(section{"Options", schemaFlags(new(string))}), examples: [][2]string{{"troupe schema --ts > protocol.ts", "Write the types of the protocol."}},
 	}, {
-		name: "help", args: "[COMMAND | keys]", summary: "Print the help of a command, or the variables for API keys.", run: help, choices: []string{helpOfKeys},
+		name: "help", args: "[COMMAND | keys]", summary: "Print the help of a command, or the variables for API keys.", run: help, choices: choicesOf([]string{helpOfKeys}),
 		examples: [][2]string{{"troupe help cluster drain", ""}, {"troupe help keys", "List the variable of each provider."}},
 	}, {
+		name: "completion", args: "SHELL", summary: "Print a script that completes commands and options: for bash, zsh or fish.", run: completion, choices: choicesOf(shells),
+		examples: [][2]string{{"source <(troupe completion bash)", "In ~/.bashrc, or with zsh in ~/.zshrc."}, {"troupe completion fish > ~/.config/fish/completions/troupe.fish", ""}},
+	}, {
+		name: "man", summary: "Print the manual page.", details: "make install installs it.", run: manual, examples: [][2]string{{"troupe man | man -l -", "Read it."}},
+	}, {
 		name: "version", summary: "Print the version.", run: func(args []string) int {
-			if len(args) > 0 {
-				return refuse(unexpected("version", args[0]))
+			if _, err := arguments("version", args, nil); err != nil {
+				return exitCode(err)
 			}
 			return showVersion()
 		}, examples: [][2]string{{"troupe version", ""}},

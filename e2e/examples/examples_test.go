@@ -127,7 +127,7 @@ func environ(home, bin string) (list []string) {
 	}
 	cache, _ := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOPROXY").Output()
 	dirs := strings.Fields(string(cache))
-	return append(list, "HOME="+home, "LC_ALL=C", "PATH="+bin+":"+os.Getenv("PATH"), "GOCACHE="+dirs[0], "GOMODCACHE="+dirs[1], "GOPROXY="+dirs[2])
+	return append(list, "HOME="+home, "LC_ALL=C", "TROUPE_LOG_FORMAT=text" /* as on a terminal */, "PATH="+bin+":"+os.Getenv("PATH"), "GOCACHE="+dirs[0], "GOMODCACHE="+dirs[1], "GOPROXY="+dirs[2])
 }
 
 // scan sends the lines of a pipe to a channel.

@@ -88,6 +88,7 @@ var forms = []struct {
 	{regexp.MustCompile(`"time":"[^"]*"`), `"time":"T"`},
 	{regexp.MustCompile(`[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([AP]M )?\S+ 20\d\d`), "DATE"},
 	{regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d([.-]\d+)?Z`), "TIME"},
+	{regexp.MustCompile(`(?m)^20\d\d-\d\d-\d\d \d\d:\d\d:\d\d `), "TIME "},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UUID"},
 	{regexp.MustCompile(`\b1[78]\d{11}\b`), "MILLISECONDS"},
 	{regexp.MustCompile(`#c=[\w-]+…?`), "#c=CODE"},
