@@ -15,8 +15,8 @@ import (
 // none is the index of a block that is not open.
 const none = -1
 
-// decoder reads one answer. Text and thinking come one after the other; tool
-// calls stay open until the end, because their pieces may alternate.
+// decoder reads one answer. Text and thinking come one after the other. A tool call ends before the next one starts, as
+// in pi, if all of it has arrived; else it stays open until the end, because the pieces of calls may alternate.
 type decoder struct {
 	req    *providers.Request
 	out    *wire.Parts
@@ -188,6 +188,7 @@ func (d *decoder) toolCall(v gjson.Result, beside bool) {
 		if v.Get("index").Type == gjson.Number {
 			index = v.Get("index").Int()
 		}
+		d.endComplete()
 		c = &toolCall{part: d.out.Open(protocol.BlockToolCall, id, name), index: index, id: id, name: name}
 		d.calls = append(d.calls, c)
 	} else {
@@ -198,6 +199,24 @@ func (d *decoder) toolCall(v gjson.Result, beside bool) {
 	}
 	c.args.Feed(text)
 	d.out.Delta(c.part, text)
+}
+
+// endComplete ends the calls of which nothing more is expected. Gateways that route may send the signature of a call
+// after all others.
+func (d *decoder) endComplete() {
+	if d.compat.routes || len(d.proofs) > 0 {
+		return
+	}
+	for _, c := range d.calls {
+		if c.id != "" && c.name != "" && c.whole() {
+			d.end(c)
+		}
+	}
+}
+
+// end ends a call, unless it has ended.
+func (d *decoder) end(c *toolCall) {
+	d.out.Close(c.part, protocol.PartBlockEnd{ID: c.id, Name: c.name, Signature: c.signature})
 }
 
 // whole says whether the arguments are one whole object.
@@ -299,7 +318,7 @@ func (d *decoder) End(done bool) error {
 			c.signature = detail
 		}
 		c.id = cmp.Or(c.id, "call_"+strconv.Itoa(i))
-		d.out.Close(c.part, protocol.PartBlockEnd{ID: c.id, Name: c.name, Signature: c.signature})
+		d.end(c)
 	}
 	reason := protocol.StopStop
 	switch d.finish {
