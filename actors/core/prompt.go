@@ -275,11 +275,21 @@ func (m *Machine) logQueue(op protocol.QueueOp) {
 	}
 }
 
-func (m *Machine) queueChanged() {
+func (m *Machine) queueChanged() { m.queueChangedBefore(nil) }
+
+// queueChangedBefore announces the queues while messages that were taken from them are being delivered. Those in
+// undelivered come next and still count as queued, as in pi.
+func (m *Machine) queueChangedBefore(undelivered []protocol.QueuedInput) {
+	steering, followUp := m.steering, m.followUp
+	if len(undelivered) > 0 && undelivered[0].Kind == protocol.QueueFollowUp {
+		followUp = slices.Concat(undelivered, followUp)
+	} else {
+		steering = slices.Concat(undelivered, steering)
+	}
 	m.emit(protocol.QueueChanged{
-		PendingMessageCount: len(m.steering) + len(m.followUp),
-		Steering:            texts(m.steering),
-		FollowUp:            texts(m.followUp),
+		PendingMessageCount: len(steering) + len(followUp),
+		Steering:            texts(steering),
+		FollowUp:            texts(followUp),
 	})
 }
 
@@ -323,9 +333,7 @@ func (m *Machine) deliver(r *run, list []protocol.QueuedInput) {
 			m.appendMessage(protocol.MessageEntry{Message: said, QueueID: q.ID})
 			msg = said
 		}
-		if i == 0 {
-			m.queueChanged()
-		}
+		m.queueChangedBefore(list[i+1:])
 		m.show(r, msg)
 	}
 }
