@@ -34,6 +34,14 @@ func TestPageForEverybody(t *testing.T) {
 	s := p.Serve("--listen", "127.0.0.1:0")
 	first := b.NewTab(t, 1280, 860, "light")
 	s.Visit(first, s.Code)
+	look := func(tab *browser.Tab, what string) {
+		tab.Eval(`(delete window.axeFound, axe.run({ resultTypes: ["violations"] }).then((r) => { window.axeFound = r.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => v.id + ": " + v.nodes.map((n) => n.html.slice(0, 160) + " " + n.failureSummary).join(" | ")); }), 0)`)
+		tab.Until(`window.axeFound !== undefined`)
+		assert.Equal(t, "", tab.Eval(`window.axeFound.join("\n")`), what)
+	}
+	first.Until(`document.querySelector("#empty button") !== null`)
+	first.Eval(code + "\n;0")
+	look(first, "a session without messages")
 	begin(first, "ask")
 	p.Model.Enqueue(
 		harness.ToolCall("c1", "write", `{"path":"made.txt","content":"one\ntwo\n"}`), harness.ToolCall("c2", "bash", `{"command":"echo hello; exit 3"}`),
@@ -52,11 +60,6 @@ func TestPageForEverybody(t *testing.T) {
 	say(first, "and change it")
 	first.Until(`document.querySelector("#dock .card .diff") !== null`)
 
-	look := func(tab *browser.Tab, what string) {
-		tab.Eval(`(delete window.axeFound, axe.run({ resultTypes: ["violations"] }).then((r) => { window.axeFound = r.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => v.id + ": " + v.nodes.map((n) => n.html.slice(0, 160) + " " + n.failureSummary).join(" | ")); }), 0)`)
-		tab.Until(`window.axeFound !== undefined`)
-		assert.Equal(t, "", tab.Eval(`window.axeFound.join("\n")`), what)
-	}
 	for _, form := range []struct {
 		width  int
 		scheme string
@@ -67,7 +70,8 @@ func TestPageForEverybody(t *testing.T) {
 		tab.Until(`document.querySelector("#dock .card .diff") !== null`)
 		tab.Eval(code + "\n;0")
 		tab.Eval(`(() => {
-			document.querySelector("#dock .arguments").open = true;
+			document.querySelectorAll("#dock details").forEach((d) => { d.open = true; });
+			troupe.toast("Waiting for you", "another session", "s9");
 			troupe.view.agents.set("A", { id: "A", agent: "task", childSessionId: "s9", status: "running", description: "Looks." });
 			const text = document.getElementById("composer-text");
 			text.value = "@made";
@@ -80,12 +84,23 @@ func TestPageForEverybody(t *testing.T) {
 		tab.Eval(`document.getElementById("toggle-list").click()`)
 		look(tab, name+": the list")
 		tab.Eval(`document.getElementById("toggle-list").click()`)
-		for _, sheet := range []string{"new-session", "model", "show-tree", "show-find", "show-palette"} {
+		for _, sheet := range []string{"new-session", "model", "show-tree", "show-changes", "show-find", "show-palette"} {
 			tab.Eval(fmt.Sprintf(`document.getElementById(%q).click()`, sheet))
 			tab.Until(`document.getElementById("sheet").open`)
 			look(tab, name+": "+sheet)
 			tab.Eval(`document.getElementById("sheet").close()`)
 		}
+		for _, command := range []string{"Session details", "Keys", "Fork"} {
+			tab.Eval(`document.getElementById("show-palette").click()`)
+			choose(tab, command)
+			tab.Until(`document.getElementById("sheet").open && document.getElementById("sheet-title").textContent !== "Commands"`)
+			look(tab, name+": "+command)
+			tab.Eval(`document.getElementById("sheet").close()`)
+		}
+		tab.Eval(`document.querySelector("#conversation .user [aria-label='Edit and send again']").click()`)
+		tab.Until(`document.getElementById("queue").textContent.includes("from before this message")`)
+		look(tab, name+": editing a message")
+		tab.Eval(`[...document.querySelectorAll("#queue button")].find((b) => b.textContent === "Cancel").click()`)
 		if form.width == 320 {
 			assert.LessOrEqual(t, tab.Eval(`document.documentElement.scrollWidth`), float64(320), name)
 			continue

@@ -307,6 +307,16 @@ func TestPageToasts(t *testing.T) {
 	tab.Until(toasts + ` === "Waiting for you elsewhere"`)
 	tab.Eval(`document.querySelector("#toasts [aria-label=Dismiss]").click()`)
 	assert.Equal(t, "", tab.Eval(toasts))
+
+	tab.Eval(`(() => { // a hidden page notifies through the browser
+		window.notified = [];
+		window.Notification = class { static permission = "granted"; constructor(text, { body }) { window.notified.push(text + ": " + body); } };
+		Object.defineProperty(document, "visibilityState", { get: () => "hidden" });
+	})()`)
+	approval := owner.WaitFor("approval_request")
+	owner.Send(`{"id":"yes","type":"approval_response","sessionId":"` + handle + `","approvalId":"` + approval.Get("id").Str + `","optionId":"once"}`)
+	tab.Until(`window.notified.join() === "A run is done: elsewhere"`)
+	assert.Equal(t, "", tab.Eval(toasts))
 	s.CheckTab(tab)
 	assert.Equal(t, 143, s.Stop())
 }

@@ -15,7 +15,7 @@ class Agents {
     const working = [...(view?.agents.values() ?? [])].filter((a) => a.childSessionId);
     const parent = view?.parent;
     for (const id of this.rows.keys()) if (!working.some((a) => a.id === id) && id !== parent) this.rows.delete(id);
-    if (parent && !this.rows.has(parent)) this.rows.set(parent, el("p", { class: "agent" }, "Works for ", this.opens(parent, "the session that has begun it")));
+    if (parent && !this.rows.has(parent)) this.rows.set(parent, el("p", { class: "agent" }, "Subagent of ", this.opens(parent, "the parent session")));
     for (const a of working) {
       if (!this.rows.has(a.id)) this.rows.set(a.id, this.row(a));
       this.rows.get(a.id).querySelector(".meta").textContent = this.doing(a);

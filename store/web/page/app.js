@@ -90,7 +90,7 @@ class App {
       wrong.hidden = !wrong.textContent;
       if (wrong.hidden) this.sheets.close();
     } },
-    el("p", null, "Paste the code, or the address, that ", el("code", null, "troupe serve"), " or ", el("code", null, "troupe serve pair"), " has printed."), wrong,
+    el("p", null, "Paste the code or the address that ", el("code", null, "troupe serve"), " or ", el("code", null, "troupe serve pair"), " printed."), wrong,
     el("label", null, "Code", field), el("button", { type: "submit", class: "primary" }, "Sign in")),
     () => this.link.token || this.askForCode());
     field.focus();

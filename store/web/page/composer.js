@@ -51,7 +51,7 @@ class Composer {
     const viewing = this.app.readOnly;
     this.text.disabled = viewing;
     byId("files").disabled = viewing;
-    this.text.placeholder = viewing ? "This device may only watch" : this.running ? "Steer: read at the next step" : "Message, /command, @file";
+    this.text.placeholder = viewing ? "This device may only watch" : this.running ? "Steer: the agent reads it next" : "Message, /command, @file";
     byId("send").disabled = viewing;
     byId("send").textContent = this.running ? "Steer" : "Send";
     byId("follow").hidden = !this.running || viewing;

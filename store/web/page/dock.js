@@ -2,7 +2,7 @@
 
 const tooSoon = 400; // ms: a card that has just appeared under a finger is not answered
 
-const watching = () => el("p", { class: "why" }, "This device may only watch: somebody else has to answer.");
+const watching = () => el("p", { class: "why" }, "This device may only watch. Answer on another device.");
 
 // inWords is the question of an approval: which tool, and what it would act on. It is a list of parts for el.
 function inWords({ toolName, title, kind, preview, unsandboxed }) {

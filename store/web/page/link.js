@@ -63,7 +63,7 @@ class Link {
       if (!opened) return this.handlers.refused().then((known) => known || this.lost("The server does not answer."));
       if (event.code === 1008) return this.handlers.refused(true);
       if (event.code === 4003) sessionStorage.removeItem("troupe-client"); // a copy of this tab has its name
-      this.lost(event.reason || "The connection is gone.");
+      this.lost(event.reason || "The connection was lost.");
     };
   }
 
@@ -149,7 +149,7 @@ class Link {
     for (const [id, { command, reject }] of this.waiting) {
       if (command.idempotencyKey) continue;
       this.waiting.delete(id);
-      reject(new Failure("The connection is gone.", "offline"));
+      reject(new Failure("The connection was lost.", "offline"));
     }
     this.handlers.down(why);
     clearTimeout(this.timer);

@@ -55,7 +55,7 @@ class List {
 
   // remove moves a session to the trash.
   async remove(file, name) {
-    if (!(await this.app.sheets.sure("Delete this session?", name, "Delete"))) return;
+    if (!(await this.app.sheets.sure("Delete this session?", `“${name}” moves to the trash.`, "Delete"))) return;
     if (!(await this.app.tell("delete_session", { sessionPath: file.path }))) return;
     this.files = this.files.filter((f) => f !== file);
     this.draw();

@@ -53,7 +53,7 @@ class Sheets {
         group = t.group;
         return head ? [head, button] : [button];
       }));
-      if (found.length === 0) list.append(el("p", { class: "meta" }, "Nothing found."));
+      if (found.length === 0) list.append(el("p", { class: "meta" }, "Nothing matches."));
     };
     field.addEventListener("input", draw);
     field.addEventListener("keydown", (e) => e.key === "Enter" && list.querySelector("button")?.click());
@@ -298,10 +298,10 @@ class Sheets {
       view && { name: "Expand or collapse thinking", brief: "t", run: () => app.unfold("thinking") },
       view && { name: "Expand or collapse tool calls", brief: "o", run: () => app.unfold("tool") },
       mine && { name: "Close this session", run: () => app.tell("close_session", { sessionId: view.handle }) },
-      globalThis.Notification?.permission === "default" && { name: "Enable notifications", brief: "when a session needs you", run: () => Notification.requestPermission() },
+      globalThis.Notification?.permission === "default" && { name: "Enable notifications", brief: "when a session needs you or has finished", run: async () => app.alert((await Notification.requestPermission()) === "granted" ? "Notifications are enabled." : "The browser does not allow notifications.") },
       !app.readOnly && { name: "Provider credentials", run: () => app.logins.list() },
       { name: "Keys", brief: "?", run: () => this.help() },
-      { name: "Forget this browser's token", run: () => app.forget() },
+      { name: "Sign out", brief: "this browser needs a new code afterwards", run: () => app.forget() },
     ].filter(Boolean);
     this.pick("Commands", things, "Filter commands");
   }

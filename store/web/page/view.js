@@ -370,7 +370,7 @@ const events = {
     this.app.asks(this, ev.title || ev.toolName);
   },
   approval_resolved({ id, outcome, by }) {
-    if (this.approvals.delete(id)) this.app.announce(this, outcome + (by ? " by " + (by.name || by.clientId) : ""));
+    if (this.approvals.delete(id)) this.app.announce(this, ({ allowed: "Allowed", denied: "Denied", cancelled: "The question was withdrawn", timeout: "The question timed out" }[outcome] ?? str(outcome)) + (by ? " by " + (by.name || by.clientId) : ""));
   },
   extension_error(ev) {
     this.app.announce(this, "An extension failed: " + str(ev.error));
