@@ -43,6 +43,7 @@ type verified struct {
 	attempts []protocol.VerificationAttempt
 	logs     []string // of the commands of the latest attempt that failed
 	failed   string   // the tree that did not pass
+	repairs  int      // how often the child was sent back to work
 }
 
 // nextJob numbers what an item waits for, so that the end of what it waited for
@@ -270,6 +271,7 @@ func (m *Machine) endVerification(c *call, it *item, settled protocol.TaskResult
 		m.notVerified(c, it, settled, m.budget.stopsTasks().Error()+"; repair skipped")
 	case len(it.work.attempts) <= c.tasks.check.Repairs:
 		it.work.failed = it.work.tree
+		it.work.repairs++
 		it.state, it.handed = itemRunning{}, nil
 		m.do(TellChild{Attempt: m.activity.begun(), ID: it.id, Cmd: protocol.Prompt{Message: repairText(it.work.logs)}})
 	default:
@@ -335,7 +337,7 @@ func (it *item) verification(check *verifyPlan) *protocol.VerificationResult {
 		v.Attempts = []protocol.VerificationAttempt{}
 		return v
 	}
-	v.RetriesUsed = len(v.Attempts) - 1
+	v.RetriesUsed = it.work.repairs // one that changes nothing has no attempt after it
 	v.Status = protocol.VerifyFailed
 	if it.work.attempt().Status == protocol.VerifyPassed {
 		v.Status = protocol.VerifyPassed
