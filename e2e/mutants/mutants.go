@@ -589,4 +589,9 @@ var mutants = []mutant{
 	{"a letter of another script is not part of a word", "tools/search/regex/machine.go", "return r <= unicode.MaxRune && wordSet().contains(r)", "return false", []string{"./tools/search/regex"}},
 	{"files of git ignore others outside of repositories", "tools/search/ignore.go", "if r.inRepository && has(\".gitignore\") {", "if has(\".gitignore\") {", []string{"./tools/search"}},
 	{"a file with a mark of UTF-16 is binary", "tools/grepfile.go", "[]string{\"\\xef\\xbb\\xbf\", \"\\xff\\xfe\",", "[]string{\"\\xef\\xbb\\xbf\",", []string{"./tools", "-run", "TestGrep"}},
+	{"the branch of a directory is read where a client may not look", "tools/git/head.go", "if allowed != nil && !allowed(at) {", "if false {", []string{"./tools/git", "-run", "TestBranchOfADirectory"}},
+	{"a denied call is shown as failed", "store/export/page/tools.js", "if (this.denied) return", "if (false) return", []string{"./e2e/page", "-run", "TestPageAsks"}},
+	{"a command of the page hides one of a prompt", "store/web/page/composer.js", "if (own && !(await this.foreign())", "if (own && ![]", []string{"./e2e/page", "-run", "TestPageCommands"}},
+	{"a device that may only watch is offered to edit messages", "store/web/page/view.js", "!this.app.readOnly && !this.parent) {", "!this.parent) {", []string{"./e2e/page", "-run", "TestPageWatches"}},
+	{"a session that was opened for nothing stays", "store/web/page/app.js", "if (before && before !== view) this.dropFresh(before);", "", []string{"./e2e/page", "-run", "TestPageFront"}},
 }

@@ -50,6 +50,8 @@ func TestPageFront(t *testing.T) {
 	assert.Nil(t, tab.Eval(`document.getElementById("no-key")`), "there is a key")
 	tab.Until(`[...document.querySelectorAll("#list-body .session")].some((n) => n.textContent.includes("of before") && n.textContent.includes("3 h ago"))`)
 
+	tab.Load(s.URL + "/") // the page remembers which session it has opened by itself
+	tab.Until(`document.querySelector("#empty button") !== null`)
 	write(tab, "half a thought")
 	first := tab.Eval(`troupe.view.key`)
 	tab.Eval(`document.querySelector("#empty button").click()`)
@@ -167,6 +169,8 @@ func TestPageCommands(t *testing.T) {
 	tab.Press("Enter")
 	const sheet = `document.getElementById("sheet-title")?.textContent`
 	tab.Until(sheet + ` === "Model"`)
+	choose(tab, "Provider credentials")
+	tab.Until(sheet + ` === "Credentials"`)
 	assert.Equal(t, "", tab.Eval(`document.getElementById("composer-text").value`))
 	tab.Eval(`document.getElementById("sheet").close()`)
 	for command, shows := range map[string]string{"/help": "Keys", "/new": "New session", "/session": "Session", "/tree": "Branches", "/find": "Find", "/changes": "Changed files"} {
@@ -190,6 +194,13 @@ func TestPageCommands(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
+// paste puts a picture into the composer.
+const paste = `(() => {
+	const data = new DataTransfer();
+	data.items.add(new File([Uint8Array.from(atob("` + harness.Pixel + `"), (c) => c.charCodeAt(0))], "dot.png", { type: "image/png" }));
+	document.getElementById("composer-text").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+})()`
+
 // TestPageEdits checks that a message can be edited and sent again: the conversation continues from before
 // it. Cancelling gives the draft back.
 func TestPageEdits(t *testing.T) {
@@ -203,6 +214,8 @@ func TestPageEdits(t *testing.T) {
 	say(tab, "first")
 	sees(tab, "one")
 	tab.Until(`document.getElementById("status").textContent === "Done"`)
+	tab.Eval(paste)
+	tab.Until(`document.querySelector("#composer img") !== null`)
 	say(tab, "secnod")
 	sees(tab, "two")
 	tab.Until(`document.getElementById("status").textContent === "Done"`)
@@ -215,13 +228,18 @@ func TestPageEdits(t *testing.T) {
 	tab.Eval(`[...document.querySelectorAll("#queue button")].find((b) => b.textContent === "Cancel").click()`)
 	assert.Equal(t, "a draft", tab.Eval(`document.getElementById("composer-text").value`))
 	assert.Equal(t, "", tab.Eval(`document.getElementById("queue").textContent`))
+	assert.Equal(t, float64(0), tab.Eval(`document.querySelectorAll("#pictures img").length`))
+	tab.Load(s.URL + "/") // pictures are fetched by their addresses from here on
+	sees(tab, "two")
 	edit()
+	assert.Equal(t, float64(1), tab.Eval(`document.querySelectorAll("#pictures img").length`))
 	say(tab, "second")
 	sees(tab, "three")
 	tab.Until(`document.getElementById("status").textContent === "Done"`)
 	tab.Until(`[...document.querySelectorAll("#conversation .user .body")].map((n) => n.textContent.trim()).join() === "first,second"`)
 	last := p.Model.Request(2).Body
 	assert.NotContains(t, last, "secnod")
+	assert.Contains(t, last, harness.Pixel, "the picture of the message")
 	assert.Contains(t, last, "one")
 	s.CheckTab(tab)
 	assert.Equal(t, 143, s.Stop())
@@ -241,11 +259,7 @@ func TestPageChanges(t *testing.T) {
 		harness.ToolCall("c1", "write", `{"path":"made.txt","content":"one\ntwo\n"}`), harness.ToolCall("c2", "edit", `{"path":"made.txt","oldText":"one","newText":"three"}`),
 		harness.ToolCall("c3", "edit", `{"path":"made.txt","oldText":"absent","newText":"x"}`), harness.ToolCall("c4", "write", `{"path":"sub/b.txt","content":"</script><b>b</b>\u2028\n"}`),
 		harness.Text("All </script> made."))
-	tab.Eval(`(() => {
-		const data = new DataTransfer();
-		data.items.add(new File([Uint8Array.from(atob("` + harness.Pixel + `"), (c) => c.charCodeAt(0))], "dot.png", { type: "image/png" }));
-		document.getElementById("composer-text").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
-	})()`)
+	tab.Eval(paste)
 	tab.Until(`document.querySelector("#composer img") !== null`)
 	say(tab, "make it")
 	sees(tab, "All")

@@ -12,10 +12,11 @@ const maxHead = 4 << 10
 
 // Branch returns the branch that is checked out in the working tree of a directory, the start of the
 // commit if HEAD is detached, or "" outside of a working tree. It reads two files and starts no
-// program. The parents of dir are searched as far as allowed permits; nil permits all.
+// program. The parents of dir are searched as far as allowed permits, and a HEAD elsewhere is read
+// only if it permits that, too; nil permits all.
 func Branch(dir string, allowed func(string) bool) string {
 	for {
-		head, found := readHead(filepath.Join(dir, ".git"))
+		head, found := readHead(filepath.Join(dir, ".git"), allowed)
 		if found {
 			return head
 		}
@@ -29,7 +30,7 @@ func Branch(dir string, allowed func(string) bool) string {
 
 // readHead reads HEAD of a .git directory, or of the one that a .git file names, as in a linked
 // working tree.
-func readHead(at string) (branch string, found bool) {
+func readHead(at string, allowed func(string) bool) (branch string, found bool) {
 	st, err := os.Stat(at)
 	if err != nil {
 		return "", false
@@ -44,9 +45,13 @@ func readHead(at string) (branch string, found bool) {
 		}
 		at = linked
 	}
-	head := readLine(filepath.Join(at, "HEAD"))
-	if ref, is := strings.CutPrefix(head, "ref: "); is {
-		return strings.TrimPrefix(ref, "refs/heads/"), true
+	at = filepath.Join(at, "HEAD")
+	if allowed != nil && !allowed(at) {
+		return "", true
+	}
+	head := readLine(at)
+	if ref, is := strings.CutPrefix(head, "ref: refs/heads/"); is {
+		return ref, true
 	}
 	if len(head) < 40 || strings.Trim(head, "0123456789abcdef") != "" {
 		return "", true

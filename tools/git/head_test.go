@@ -35,4 +35,6 @@ func TestBranchOfADirectory(t *testing.T) {
 	}
 	assert.Equal(t, "fix/two-words", Branch(filepath.Join(root, "a/deep"), everywhere))
 	assert.Empty(t, Branch(filepath.Join(root, "a/deep"), func(string) bool { return false }), "parents that a client may not see are not read")
+	within := func(path string) bool { return strings.HasPrefix(path, filepath.Join(root, "b")) }
+	assert.Empty(t, Branch(filepath.Join(root, "b"), within), "nor is a HEAD that a .git file names elsewhere")
 }

@@ -25,7 +25,7 @@ class App {
     this.top = 0; // where that has led to
     this.lastSeen = Date.now();
     this.readOnly = false;
-    this.fresh = ""; // the handle of the session that the page opened by itself
+    this.fresh = sessionStorage.getItem("troupe-fresh") ?? ""; // the key of the session that the page opened by itself
     this.listen();
     this.start();
   }
@@ -153,7 +153,9 @@ class App {
   // landing opens a session in the directory of the server, so that the page starts with a composer.
   async landing() {
     try {
-      this.fresh = await this.begin({}, !narrow.matches);
+      await this.begin({}, !narrow.matches);
+      this.fresh = this.view?.key ?? "";
+      sessionStorage.setItem("troupe-fresh", this.fresh);
     } catch (error) {
       this.alert(error.message);
     }
@@ -227,7 +229,7 @@ class App {
 
   // dropFresh closes the session that landing opened, if it was not used before another one is shown.
   dropFresh(view) {
-    if (view.handle !== this.fresh || !view.unused || stored("troupe-draft-" + view.key) || this.list.open.get(view.handle)?.clients > 1) return;
+    if (view.key !== this.fresh || !view.unused || stored("troupe-draft-" + view.key) || this.list.open.get(view.handle)?.clients > 1) return;
     this.fresh = "";
     this.views.delete(view.handle);
     this.link.ask("close_session", { sessionId: view.handle }).catch(() => null);
@@ -318,7 +320,7 @@ class App {
     }
   }
 
-  // begin opens a session and returns its handle. A draft in an unused session moves to the new one.
+  // begin opens a session and shows it. A draft in an unused session moves to the new one.
   async begin(parameters, focus = true) {
     const { sessionId } = await this.link.ask("open_session", { ...parameters, retain: true });
     await this.list.poll();
@@ -330,7 +332,6 @@ class App {
     }
     await this.show(sessionId);
     if (focus) byId("composer-text").focus();
-    return sessionId;
   }
 
   newSession() {

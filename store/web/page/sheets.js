@@ -84,6 +84,9 @@ class Sheets {
         this.app.loadLevels(view);
       },
     }));
+    if (!this.app.readOnly && link.commands.has("get_auth")) {
+      things.push({ name: "Provider credentials", group: "Models of other providers", run: () => this.app.later(() => this.app.logins.list()) });
+    }
     this.pick("Model", things, "Filter models");
   }
 
