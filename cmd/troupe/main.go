@@ -321,13 +321,19 @@ func epoch() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
 // maxStops is who may ask for the end: a signal, the parent's death, a single run.
 const maxStops = 3
 
-// stdio is what whoever has started this process speaks through.
+// stdio is the connection to the program that has started this process. From then on
+// os.Stdin is empty: AWS's SDK passes it on to the program of credential_process, which
+// would read commands of the client.
 func stdio() conn.Transport {
 	out := onScreen(os.Stdout)
 	if out == os.Stdout {
 		out = eager(os.Stdout)
 	}
-	return conn.Stdio{In: os.Stdin, Out: out}
+	in := os.Stdin
+	if empty, err := os.Open(os.DevNull); err == nil {
+		os.Stdin = empty
+	}
+	return conn.Stdio{In: in, Out: out}
 }
 
 // serve runs the daemon until its client says no more, or a signal or stop ends

@@ -49,6 +49,22 @@ func TestSignedMessages(t *testing.T) {
 	assert.NotContains(t, string(kept)+strings.Join(d.Lines(), "\n")+d.Stderr(), "canary-of-the-secret")
 }
 
+// TestCredentialProcess checks that a program that has credentials reads no commands of the client.
+func TestCredentialProcess(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	file := filepath.Join(p.Root, "aws-config")
+	p.WriteFile(file, "[default]\nregion = eu-west-1\n"+
+		`credential_process = echo "{\"Version\":1,\"AccessKeyId\":\"AKID$(cat)\",\"SecretAccessKey\":\"s\"}"`+"\n")
+	p.Env = append(p.Env, "AWS_CONFIG_FILE="+file, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull, "AWS_EC2_METADATA_DISABLED=true")
+	p.WriteModels(`{"providers":{"mine":{"auth":"aws","api":"anthropic-messages","baseUrl":"` + p.Model.Server.URL + `/anthropic","models":[{"id":"us.anthropic.claude-x"}]}}}`)
+	d := p.Start("--model", "mine/us.anthropic.claude-x")
+	p.Model.Enqueue(harness.Text("signed"))
+	d.Prompt("go")
+	assert.Equal(t, "signed", d.OK(`{"type":"get_last_assistant_text"}`).Get("text").Str)
+	assert.Contains(t, p.Model.Request(0).Header.Get("Authorization"), "Credential=AKID/")
+}
+
 // TestFederation checks Anthropic's workload identity federation. The machine's identity token is
 // exchanged for an access token for the requests, also through a gateway.
 func TestFederation(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -15,6 +16,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 
 	"troupe/protocol"
 	"troupe/providers"
@@ -36,9 +42,9 @@ var awsVariables = []string{
 	"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_REGION", "AWS_DEFAULT_REGION",
 }
 
-// awsCloud has the credentials that AWS's own tools use, found in their order:
-// environment, web identity, profiles with everything that may stand in them,
-// container, machine.
+// awsCloud finds the credentials that AWS's own tools use, with AWS's SDK: environment, web
+// identity, profiles, container, machine. The sources and their order are those of
+// https://docs.aws.amazon.com/sdk-for-go/v2/developer-guide/configure-gosdk.html.
 type awsCloud struct {
 	proxy    func(*http.Request) (*url.URL, error) // to login services; nil obeys the environment
 	accounts accounts[*awsSigner]
@@ -72,9 +78,11 @@ func (c *awsCloud) Address(baseURL string, _ bool, env func(string) string) (str
 	}
 	region := regionOf(env)
 	if region == "" {
-		in := newAWSInput(env)
-		if p, err := in.loadProfile(); err == nil { // else signing says what is wrong
-			region = in.regionOf(p)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		options, _ := c.options(env)
+		if cfg, err := config.LoadDefaultConfig(ctx, options...); err == nil { // reads files only
+			region = cfg.Region
 		}
 	}
 	region = cmp.Or(region, awsRegion)
@@ -99,8 +107,48 @@ var (
 // Signer implements [providers.Cloud].
 func (c *awsCloud) Signer(env func(string) string) providers.Signer {
 	return c.accounts.of(look(env, awsVariables), func(account string) *awsSigner {
-		return &awsSigner{account: account, bearer: strings.TrimSpace(env(bearerVariable)), input: newAWSInput(env), proxy: c.proxy}
+		s := &awsSigner{account: account, bearer: strings.TrimSpace(env(bearerVariable)), region: regionOf(env)}
+		s.options, s.keys = c.options(env)
+		return s
 	})
+}
+
+// options returns the settings that differ from the environment of the process, which the SDK
+// reads itself. keys are the static keys of env, or nil if the SDK has to find credentials.
+func (c *awsCloud) options(env func(string) string) (options []func(*config.LoadOptions) error, keys aws.CredentialsProvider) {
+	options = []func(*config.LoadOptions) error{
+		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
+		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) {
+			// Outside a cloud the service does not answer, and a prompt must not wait for it.
+			o.Client = imds.New(imds.Options{HTTPClient: &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}, Retryer: aws.NopRetryer{}})
+		}),
+	}
+	if c.proxy != nil {
+		// The SDK adds the certificates of AWS_CA_BUNDLE to its own client only.
+		options = append(options, config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.Proxy = c.proxy })))
+	}
+	if region := regionOf(env); region != "" {
+		options = append(options, config.WithRegion(region))
+	}
+	if file := env("AWS_CONFIG_FILE"); file != "" {
+		options = append(options, config.WithSharedConfigFiles([]string{file}))
+	}
+	if file := env("AWS_SHARED_CREDENTIALS_FILE"); file != "" {
+		options = append(options, config.WithSharedCredentialsFiles([]string{file}))
+	}
+	key, secret, token, profile := env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY"), env("AWS_SESSION_TOKEN"), env("AWS_PROFILE")
+	ownKey, ownProfile := key != os.Getenv("AWS_ACCESS_KEY_ID"), profile != os.Getenv("AWS_PROFILE") // the entry's
+	if ownProfile {
+		options = append(options, config.WithSharedConfigProfile(profile))
+	}
+	if ownKey && token == os.Getenv("AWS_SESSION_TOKEN") {
+		token = "" // it belongs to the key of the process
+	}
+	if key != "" && secret != "" && !ownProfile { // a profile of the entry goes before keys, as --profile and pi have it
+		keys = aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider(key, secret, token))
+		options = append(options, config.WithCredentialsProvider(keys))
+	}
+	return options, keys
 }
 
 // awsSigner signs the requests of one account with Signature Version 4, or
@@ -108,11 +156,12 @@ func (c *awsCloud) Signer(env func(string) string) providers.Signer {
 type awsSigner struct {
 	account string
 	bearer  string
-	input   awsInput
-	proxy   func(*http.Request) (*url.URL, error)
+	region  string // "" for the profile's
+	options []func(*config.LoadOptions) error
+	keys    aws.CredentialsProvider // static keys of the variables; nil if the SDK finds credentials
 
 	mu     sync.Mutex
-	loaded *awsConfig
+	loaded *aws.Config
 }
 
 // Account implements [providers.Signer].
@@ -139,30 +188,32 @@ func (s *awsSigner) Sign(ctx context.Context, address string, body []byte) (map[
 	if err != nil {
 		return nil, err
 	}
-	cred, err := cfg.credentials.Retrieve(ctx)
+	cred, err := cfg.Credentials.Retrieve(ctx)
 	if err != nil {
 		return nil, awsHint(err)
 	}
 	region := awsRegion
 	if match := hostRegion().FindStringSubmatch(hostOf(address)); match != nil {
 		region = match[1]
-	} else if cfg.region != "" {
-		region = cfg.region
+	} else if cfg.Region != "" {
+		region = cfg.Region
 	}
 	return signV4(ctx, address, body, cred, region, time.Now())
 }
 
 // load reads the configuration once, and again when it could not be read.
-func (s *awsSigner) load(ctx context.Context) (*awsConfig, error) {
+func (s *awsSigner) load(ctx context.Context) (*aws.Config, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loaded == nil {
-		cfg, err := loadAWS(ctx, s.input, s.proxy)
+		cfg, err := config.LoadDefaultConfig(ctx, s.options...)
+		if _, is := errors.AsType[config.SharedConfigProfileNotExistError](err); is && s.keys != nil { // AWS_PROFILE names none, which does not matter to who has keys
+			cfg, err = aws.Config{Region: s.region, Credentials: s.keys}, nil
+		}
 		if err != nil {
 			return nil, awsHint(err)
 		}
-		cfg.credentials = cached(cfg.credentials, time.Minute)
-		s.loaded = cfg
+		s.loaded = &cfg
 	}
 	return s.loaded, nil
 }
@@ -207,7 +258,7 @@ func awsHint(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case strings.Contains(lower, "login token"):
+	case strings.Contains(lower, "login token"), strings.Contains(lower, "signin"):
 		text += "\n\nLog in again with `aws login`, with --profile NAME if AWS_PROFILE names one."
 	case strings.Contains(lower, "sso"):
 		text += "\n\nLog in again with `aws sso login`, with --profile NAME if AWS_PROFILE names one."

@@ -158,26 +158,6 @@ sso_start_url = https://corp.example.com/start
 	assert.Error(t, err)
 }
 
-// TestCredentialProcess: a program that has credentials reads no commands of a client.
-func TestCredentialProcess(t *testing.T) {
-	home := bare(t)
-	file := write(t, filepath.Join(home, "config"), "[default]\n"+
-		`credential_process = echo "{\"Version\":1,\"AccessKeyId\":\"AKID$(cat)\",\"SecretAccessKey\":\"s\"}"`+"\n")
-	client, input, err := os.Pipe()
-	require.NoError(t, err)
-	stdin := os.Stdin
-	t.Cleanup(func() { os.Stdin = stdin; _ = client.Close() })
-	os.Stdin = client
-	_, err = input.WriteString("COMMAND\n")
-	require.NoError(t, errors.Join(err, input.Close()))
-	signed, err := (&awsCloud{}).Signer(environ("AWS_CONFIG_FILE="+file)).Sign(t.Context(), "https://bedrock-mantle.eu-west-3.api.aws/v1/x", []byte("{}"))
-	require.NoError(t, err)
-	assert.Contains(t, signed["Authorization"], "Credential=AKID/")
-	left, err := io.ReadAll(client)
-	require.NoError(t, err)
-	assert.Equal(t, "COMMAND\n", string(left))
-}
-
 // TestHosts: credentials go to their cloud, by TLS, and to this machine.
 func TestHosts(t *testing.T) {
 	for address, ok := range map[string]bool{
