@@ -41,7 +41,7 @@ func (r *router) askLogins(c actor.Context, req protocol.Request) {
 		r.answer(c, req, nil, protocol.CodeUnsupported.Errorf("There are no credentials here"))
 		return
 	case r.cfg.Logins == LoginsNone && changesLogins(req.Cmd):
-		r.answer(c, req, nil, protocol.CodeForbidden.Errorf("Nobody signs in or out over the network here: use `troupe login` on the daemon's machine, or start the daemon with --allow-login"))
+		r.answer(c, req, nil, protocol.CodeForbidden.Errorf("Signing in and out over the network is off: run `troupe login` on the server's machine, or start the server with --allow-login"))
 		return
 	case len(r.asked.waiting) == maxAsked:
 		r.answer(c, req, nil, protocol.CodeOverloaded.Errorf("Too many commands about credentials wait: the limit is %d", maxAsked))

@@ -399,10 +399,7 @@ class App {
     if (!answer) return;
     const provider = view.state.model?.provider;
     view.keyless = provider === "scripted" ? "demo" : !answer.models.some((m) => !provider || m.provider === provider);
-    if (view.keyless && this.link.commands.has("get_auth")) {
-      const auth = await this.link.ask("get_auth").catch(() => null);
-      view.maySignIn = auth?.providers?.some((p) => ["paste", "device"].some((m) => p.methods?.includes(m))) === true;
-    }
+    view.maySignIn = Boolean(view.keyless) && (await this.logins.allowed());
     if (view === this.view) this.changed(view);
   }
 
@@ -556,8 +553,8 @@ class App {
             el("p", null, "It works in ", el("code", null, spelt(str(view.cwd))), view.branch && [" on the branch ", el("code", null, spelt(view.branch))], ". ",
               button("Choose another directory", () => this.newSession())),
             view.keyless && el("p", { class: "notice", id: "no-key" }, view.keyless === "demo" ? "No provider has an API key, so a built-in demo answers. For a real model, " : "No key for this model is configured: ",
-              view.maySignIn && [button("sign in to a provider", () => this.later(() => this.logins.list())), ", or "],
-              "set a variable such as ", el("code", null, "ANTHROPIC_API_KEY"), " for ", el("code", null, "troupe serve"), " and restart it.")];
+              view.maySignIn ? button("sign in to a provider", () => this.later(() => this.logins.list())) : ["run ", el("code", null, "troupe login"), " on the machine of the server"],
+              ", or set a variable such as ", el("code", null, "ANTHROPIC_API_KEY"), " for ", el("code", null, "troupe serve"), " and restart it.")];
     byId("empty").replaceChildren();
     add(byId("empty"), content);
   }

@@ -13,13 +13,23 @@ class Logins {
     this.dialog.addEventListener("cancel", () => this.answer({ cancelled: true })); // Escape; a close comes too late to say of what
   }
 
+  // allowed reports whether the server lets this page sign in. To cancel a login that does not exist changes
+  // nothing, and is forbidden where signing in is.
+  async allowed() {
+    const { link, readOnly } = this.app;
+    if (readOnly || !link.commands.has("cancel_login")) return false;
+    return link.ask("cancel_login", { provider: "-" }).then(() => true, (error) => error.code === "not_found");
+  }
+
   // list shows the providers, and who can be signed in to from here.
   async list() {
     if (!this.app.link.commands.has("get_auth")) return this.app.alert("This server does not report credentials.");
     const auth = await this.app.tell("get_auth", {});
     if (!auth) return;
     const rows = el("div", { class: "logins" });
-    this.app.sheets.open("Credentials", rows);
+    this.changes = await this.allowed();
+    this.app.sheets.open("Credentials", [!this.changes && !this.app.readOnly &&
+      el("p", { class: "meta" }, "Signing in over the network is off. Run ", el("code", null, "troupe login"), " on the machine of the server, or start the server with ", el("code", null, "--allow-login"), "."), rows]);
     this.listed = rows;
     this.fill(auth.providers);
   }
@@ -31,7 +41,7 @@ class Logins {
       el("h3", null, str(p.name) || p.id),
       el("p", { class: p.state === "invalid" ? "notice bad" : "meta" },
         [stateWords[p.state] ?? str(p.state), str(p.source).replaceAll("_", " "), str(p.variable), str(p.account), num(p.usedBy) && count(p.usedBy, "session"), str(p.reason), str(p.hint)].filter(Boolean).join(" · ")),
-      !this.app.readOnly && el("div", { class: "answers" },
+      this.changes && el("div", { class: "answers" },
         ["paste", "device"].some((m) => p.methods?.includes(m)) && button("Sign in", () => this.signIn(p)),
         str(p.source).startsWith("stored_") && button("Sign out", () => this.app.tell("logout", { provider: p.id }))))));
   }
@@ -45,6 +55,7 @@ class Logins {
   // changed draws the list again, if somebody looks at it, and names what is over.
   async changed({ provider, state, reason }) {
     if (state === "invalid") this.app.alert(`${provider}: ${str(reason) || "sign in again"}`);
+    if (this.app.view?.unused) this.app.loadKeys(this.app.view);
     if (!this.listed?.isConnected) return;
     const auth = await this.app.tell("get_auth", {});
     if (auth && this.listed.isConnected) this.fill(auth.providers);
