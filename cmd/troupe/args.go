@@ -249,7 +249,7 @@ func parseArgs(args []string) (*options, error) {
 // check refuses combinations that cannot be meant.
 func (o *options) check() error {
 	if o.mode == "rpc" && len(o.files) > 0 {
-		return fmt.Errorf("@file arguments are not supported in RPC mode: send the content with prompt")
+		return fmt.Errorf("unexpected argument %q: in RPC mode clients send files with the command prompt", "@"+o.files[0])
 	}
 	if o.mode == "rpc" && len(o.messages) > 0 {
 		return fmt.Errorf("unexpected argument %q: in RPC mode prompts come on stdin", o.messages[0])
@@ -270,7 +270,7 @@ func (o *options) check() error {
 		}
 	}
 	if sources > 1 {
-		return fmt.Errorf("--session, --continue, --resume, --fork, --session-id and --no-session exclude each other")
+		return fmt.Errorf("--session, --continue, --resume, --fork, --session-id and --no-session exclude each other: give one of them")
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ func (o *clusterOptions) root(v string) error {
 		o.Roots = map[string]cluster.Root{}
 	}
 	if _, twice := o.Roots[name]; twice {
-		return fmt.Errorf("the root %s is given twice", name)
+		return fmt.Errorf("the root %s is given twice: choose another name", name)
 	}
 	o.Roots[name] = root
 	return nil
@@ -218,7 +218,7 @@ func readClusterFile(agentDir string) (o clusterOptions, err error) {
 		return o, fmt.Errorf("%s: %w", path, err)
 	}
 	if dec.More() {
-		return o, fmt.Errorf("%s: there is more behind the object", path)
+		return o, fmt.Errorf("%s: want one object, got more after it", path)
 	}
 	if err := eachOnce(text, reflect.TypeFor[clusterOptions]()); err != nil {
 		return o, fmt.Errorf("%s: %w", path, err)
@@ -239,7 +239,7 @@ func eachOnce(object []byte, of reflect.Type) (err error) {
 	}
 	gjson.ParseBytes(object).ForEach(func(key, _ gjson.Result) bool {
 		if !left[key.Str] {
-			err = fmt.Errorf("%q is there twice, or is not known", key.Str)
+			err = fmt.Errorf("the key %q is unknown or given twice", key.Str)
 		}
 		delete(left, key.Str)
 		return err == nil
@@ -344,7 +344,7 @@ func checkDir(path string) error {
 	if st, err := os.Stat(path); err != nil {
 		return err
 	} else if !st.IsDir() {
-		return fmt.Errorf("%s is no directory", path)
+		return wanted("a directory")
 	}
 	return nil
 }
@@ -423,6 +423,11 @@ func (o *clusterOptions) nats(keys *peer.Keys, warn func(string)) jetstream.Conf
 	return cfg
 }
 
+// badKeys is the error for --cluster-dir.
+func badKeys(err error) error {
+	return fmt.Errorf("--cluster-dir: %w; want the directory of a node, as troupe cluster init makes it", err)
+}
+
 // node is this daemon as one of a cluster.
 type node struct {
 	options *clusterOptions
@@ -451,7 +456,7 @@ const (
 func (o *clusterOptions) join(ctx context.Context, cfg *actors.Config, log zerolog.Logger) (*node, error) {
 	keys, err := peer.Load(o.Keys)
 	if err != nil {
-		return nil, fmt.Errorf("--cluster-dir: %w", err)
+		return nil, badKeys(err)
 	}
 	o.Node = cmp.Or(o.Node, keys.Node)
 	if o.Node != keys.Node {
@@ -568,10 +573,10 @@ func (o *clusterOptions) listenWhere() error {
 	if o.Advertise != "" {
 		host, port, err := net.SplitHostPort(o.Advertise)
 		if err == nil && (host == "" || port == "0" || net.ParseIP(host).IsUnspecified()) {
-			err = fmt.Errorf("nobody reaches a node at %s", o.Advertise)
+			return badValue("--advertise", o.Advertise, wanted("HOST:PORT that other nodes can reach"))
 		}
 		if err != nil {
-			return fmt.Errorf("--advertise: want HOST:PORT: %w", err)
+			return badValue("--advertise", o.Advertise, wanted("HOST:PORT"))
 		}
 		o.Listen = cmp.Or(o.Listen, ":"+port)
 	}

@@ -131,7 +131,7 @@ func (a *adminOptions) side() (*peer.Side, error) {
 	}
 	keys, err := peer.Load(a.Keys)
 	if err != nil {
-		return nil, fmt.Errorf("--cluster-dir, of any node: %w", err)
+		return nil, badKeys(err)
 	}
 	return peer.NewSide(keys, version), nil
 }
@@ -155,7 +155,7 @@ func (a *adminOptions) init(ctx context.Context) error {
 		for _, name := range a.nodes {
 			dir := filepath.Join(a.Keys, name)
 			if _, err := os.Stat(filepath.Join(dir, peer.CertFile)); err == nil {
-				return fmt.Errorf("%s has keys already", dir)
+				return fmt.Errorf("%s has keys already: choose another name for the node", dir)
 			}
 			if err := peer.NewNode(a.Keys, dir, name); err != nil {
 				return err
@@ -189,7 +189,7 @@ func (a *adminOptions) withEngine(ctx context.Context, do func(cluster.Engine) e
 	if strings.HasPrefix(a.Engine, "tls://") {
 		var err error
 		if keys, err = peer.Load(a.Keys); err != nil {
-			return fmt.Errorf("--cluster-dir: %w", err)
+			return badKeys(err)
 		}
 	}
 	e, err := a.open(ctx, keys, true, func(why string) { fmt.Fprintln(stderr, "troupe: warning:", why) })
@@ -322,7 +322,7 @@ func (a *adminOptions) check(ctx context.Context) error {
 		}
 		fmt.Printf("%d sessions, %d with something wrong\n", all, bad)
 		if bad > 0 {
-			return errors.New("not all logs are whole")
+			return errors.New("some logs are damaged, as listed: copies that are whole can be exported with troupe cluster export")
 		}
 		return nil
 	})
@@ -435,7 +435,7 @@ func (a *adminOptions) drainNode(ctx context.Context) error {
 			return err
 		}
 		if !found {
-			return fmt.Errorf("there is no node %s", a.words[1])
+			return fmt.Errorf("there is no node %s: troupe cluster status lists the nodes", a.words[1])
 		}
 		wire, err := side.Dial(ctx, n, cluster.Identity{Device: "troupe cluster drain"})
 		if err != nil {

@@ -53,9 +53,9 @@ func TestClusterFile(t *testing.T) {
 		`"nats://e1:4222"`:               "cannot unmarshal string",
 		`{"engin": "nats://e1:4222"}`:    `unknown field "engin"`,
 		`{"beatMs": "250"}`:              "cannot unmarshal string",
-		`{"beatMs": 250} {"beatMs": 50}`: "there is more behind the object",
-		`{"beatMs": 250, "beatMs": 50}`:  `"beatMs" is there twice`,
-		`{"Engine": "nats://e:1"}`:       `"Engine" is there twice, or is not known`,
+		`{"beatMs": 250} {"beatMs": 50}`: "want one object, got more after it",
+		`{"beatMs": 250, "beatMs": 50}`:  `the key "beatMs" is unknown or given twice`,
+		`{"Engine": "nats://e:1"}`:       `the key "Engine" is unknown or given twice`,
 		`{"roots": {"a": {"pth": "/"}}}`: `unknown field "pth"`,
 		`{"node": "w7"}`:                 "options of a cluster need --cluster URL",
 	} {
@@ -142,7 +142,7 @@ func TestClusterChecks(t *testing.T) {
 		{func(o *clusterOptions) { o.Engine = "e1:4222" }, `postgres://…, got "e1:4222"`},
 		{func(o *clusterOptions) { o.Engine = "" }, "options of a cluster need --cluster URL"},
 		{func(o *clusterOptions) { o.Export = "here" }, `--export-on-close: want an absolute path, got "here"`},
-		{func(o *clusterOptions) { o.Export = plain }, "--export-on-close: " + plain + " is no directory"},
+		{func(o *clusterOptions) { o.Export = plain }, "--export-on-close: want a directory, got \"" + plain},
 		{func(o *clusterOptions) { o.Labels = map[string]string{"gpu": "no", "osx": "1", "root": "1"} }, ""},
 		{func(o *clusterOptions) { o.Labels = map[string]string{"os": "plan9"} }, "--label os: each node sets this label itself"},
 		{func(o *clusterOptions) { o.Labels = map[string]string{"arch": "pdp11"} }, "--label arch"},
@@ -156,7 +156,7 @@ func TestClusterChecks(t *testing.T) {
 		{func(o *clusterOptions) { o.Roots = roots{"a": {Path: dir, Mode: "nfs"}} }, `mode: want pinned, shared, git or none, got "nfs"`},
 		{func(o *clusterOptions) { o.Roots = roots{"a": {Path: "src", Mode: cluster.Shared}} }, "want an absolute path"},
 		{func(o *clusterOptions) { o.Roots = roots{"a": {Path: dir + "/none", Mode: cluster.Shared}} }, "no such file"},
-		{func(o *clusterOptions) { o.Roots = roots{"a": {Path: plain, Mode: cluster.Pinned}} }, "is no directory"},
+		{func(o *clusterOptions) { o.Roots = roots{"a": {Path: plain, Mode: cluster.Pinned}} }, "--root a: want a directory, got \"" + plain},
 		{func(o *clusterOptions) { o.Roots = roots{"a": {Mode: cluster.Git}} }, "needs the address of a repository"},
 		{func(o *clusterOptions) { o.Roots = roots{"a": {Mode: cluster.Git, Remote: "x", Path: "trees"}} }, "want an absolute path"},
 	} {
@@ -232,9 +232,9 @@ func TestClusterNode(t *testing.T) {
 	require.ErrorContains(t, joins(t, "", append(engine, "--node", "w2")...), "--node w2: the certificate in "+mine+" is that of w1")
 	require.ErrorContains(t, joins(t, `{"node": "w3"}`, engine...), "that of w1")
 	require.ErrorContains(t, joins(t, "", "--cluster", "nats://127.0.0.1:1", "--cluster-dir", keys), "--cluster-dir: ")
-	require.ErrorContains(t, joins(t, "", append(engine, "--advertise", "w1")...), "--advertise: want HOST:PORT")
+	require.ErrorContains(t, joins(t, "", append(engine, "--advertise", "w1")...), `--advertise: want HOST:PORT, got "w1"`)
 	for _, nobody := range []string{"w1:0", ":7718", "0.0.0.0:7718", "[::]:7718"} {
-		require.ErrorContains(t, joins(t, "", append(engine, "--advertise", nobody)...), "nobody reaches a node at "+nobody)
+		require.ErrorContains(t, joins(t, "", append(engine, "--advertise", nobody)...), `--advertise: want HOST:PORT that other nodes can reach, got "`+nobody)
 	}
 	require.ErrorContains(t, joins(t, "", append(engine, "--cluster-listen", "nowhere")...), "--cluster-listen: ")
 	require.ErrorContains(t, joins(t, "", append(engine, "--cluster-listen", "0.0.0.0:0")...), "needs --advertise")

@@ -202,7 +202,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 	models := newRegistry(agentDir, home, cwd, own, guard, refusals(log), newLogins(agentDir, cwd, own, guard, log))
 	dialect := cmp.Or(o.dialect, os.Getenv("PI_RPC_DIALECT"))
 	if _, _, ok := protocol.Dialect(dialect).Open(); !ok {
-		return nil, fmt.Errorf("PI_RPC_DIALECT %q: no such dialect", dialect)
+		return nil, badValue("PI_RPC_DIALECT", dialect, wanted(either(dialectNames())))
 	}
 	features := o.features
 	if o.mode != "rpc" { // nobody there reads what an older protocol does not have
@@ -311,7 +311,7 @@ func workingDir(flag, home string) (string, error) {
 		}
 	}
 	if st, err := os.Stat(cwd); err != nil || !st.IsDir() {
-		return "", fmt.Errorf("working directory does not exist: %s", cwd)
+		return "", fmt.Errorf("working directory does not exist: %s; --cwd names another one", cwd)
 	}
 	return cwd, nil
 }

@@ -262,16 +262,16 @@ func prompts(o *options, cwd string) ([]message, error) {
 		case err != nil:
 			return nil, fmt.Errorf("standard input: %w", err)
 		case len(text) > protocol.MaxAttached:
-			return nil, fmt.Errorf("standard input has more than %d MiB: that is no message", protocol.MaxAttached>>20)
+			return nil, fmt.Errorf("standard input has more than %d MiB: give the model the name of a file instead", protocol.MaxAttached>>20)
 		}
 		first.text = string(bounded.WithoutMark(text))
 	}
 	for _, name := range o.files {
 		if err := first.attach(name, cwd); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("@%s: %w", name, err)
 		}
 		if first.size() > protocol.MaxAttachments {
-			return nil, fmt.Errorf("%s: everything before the message together has more than %d MiB", name, protocol.MaxAttachments>>20)
+			return nil, fmt.Errorf("%s: everything before the message together has more than %d MiB: attach less", name, protocol.MaxAttachments>>20)
 		}
 	}
 	texts := o.messages
@@ -323,7 +323,7 @@ func readAttached(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular() && info.Mode().Type() != fs.ModeNamedPipe: // that of a shell's <(command)
-		return nil, fmt.Errorf("%s: only a file can be attached", path)
+		return nil, fmt.Errorf("%s: only a file can be attached, not a directory or device", path)
 	case info.Size() > protocol.MaxAttached:
 		return nil, tooLarge(path)
 	}

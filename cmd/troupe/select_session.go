@@ -46,6 +46,7 @@ func chooseModel(o *options, models *registry.Registry) error {
 		return nil // an extension may bring it: the session says whether one has
 	}
 	if err != nil {
+		err = fmt.Errorf("%w: troupe --list-models lists the models that have credentials", err)
 		if problems != nil {
 			err = fmt.Errorf("%w\n%w", err, problems)
 		}
@@ -72,7 +73,7 @@ func activeTools(o *options, reg *tools.Registry) ([]string, error) {
 	}
 	for _, name := range o.excludeTools {
 		if _, is := own().Lookup(name); !is && !extended() {
-			return nil, fmt.Errorf("--exclude-tools: unknown tool %s", name)
+			return nil, unknownTool("--exclude-tools", name, reg)
 		}
 	}
 	set := o.tools
@@ -93,6 +94,14 @@ func activeTools(o *options, reg *tools.Registry) ([]string, error) {
 		}
 	}
 	return set, nil
+}
+
+// unknownTool is the error for the name of a tool.
+func unknownTool(name, tool string, reg *tools.Registry) error {
+	if best := closest(tool, reg.Names()); best != "" {
+		return suggestion{fmt.Errorf("%s: unknown tool %q (did you mean %q?)", name, tool, best)}
+	}
+	return fmt.Errorf("%s: unknown tool %q: want %s", name, tool, either(reg.Names()))
 }
 
 // extended says whether there are extensions that run.
@@ -158,7 +167,7 @@ func chooseSession(o *options, cfg *actors.Config, log zerolog.Logger) error {
 func findSession(o *options, shared *session.Shared, of conn.Config, spec *link.OpenSpec, log zerolog.Logger) (err error) {
 	_, rules, ok := of.Dialect.Open(of.Features...)
 	if !ok {
-		return fmt.Errorf("--dialect %s: no such dialect", of.Dialect)
+		return badValue("--dialect", string(of.Dialect), wanted(either(dialectNames())))
 	}
 	if !o.cont && !o.resume && o.fork == "" && o.sessionID == "" && o.session == "" {
 		return nil // a new session begins
@@ -259,7 +268,11 @@ func namedSession(lister *store.Lister, q store.Query, spec *link.OpenSpec, shar
 			path = filepath.Join(spec.Cwd, path)
 		}
 		spec.Path = filepath.Clean(path)
-		if _, err := os.Stat(spec.Path); errors.Is(err, fs.ErrNotExist) && mustExist {
+		_, err := os.Stat(spec.Path)
+		switch missing := errors.Is(err, fs.ErrNotExist); {
+		case missing && anywhere:
+			return fmt.Errorf("--fork %s: there is no such file; want the file or the id of a session", spec.Path)
+		case missing && mustExist:
 			return fmt.Errorf("--session %s: there is no such file; to create a session use --session-id, or no flag at all", spec.Path)
 		}
 		return nil
@@ -269,7 +282,7 @@ func namedSession(lister *store.Lister, q store.Query, spec *link.OpenSpec, shar
 	case err != nil:
 		return fmt.Errorf("--session %s: %w", name, err)
 	case !ok:
-		return fmt.Errorf("no session found matching %q", name)
+		return fmt.Errorf("no session found matching %q: troupe --resume lists those of this directory", name)
 	case elsewhere && !anywhere:
 		return fmt.Errorf("session %q belongs to another project: %s (use --session with its path, or --cwd)", name, head.Header.Cwd)
 	}

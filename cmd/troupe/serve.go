@@ -186,7 +186,6 @@ func (e signalError) Error() string { return syscall.Signal(e).String() }
 
 func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	cmap.SHARD_COUNT = 1 // see serve
-	tuneGC()
 	path := socketPath(s.socket, cfg.Sessions.AgentDir)
 	lines, unlock, err := remote.Listen(path)
 	if err != nil {
@@ -197,7 +196,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	var network net.Listener
 	if s.listen != "" {
 		if network, err = net.Listen("tcp", s.listen); err != nil {
-			return err
+			return fmt.Errorf("--listen: %w", err)
 		}
 		defer func() { _ = network.Close() }()
 	}
@@ -224,6 +223,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 	if own != nil {
 		of.Metrics, of.Ready, drain = own.measured, own.ready, own.drain
 	}
+	tuneGC()
 	of.Daemon = actors.Start(cfg)
 	server := remote.New(of)
 	fenced := make(chan struct{})
@@ -251,7 +251,7 @@ func (s *serveOptions) run(cfg *actors.Config, log zerolog.Logger) error {
 		of.Daemon.Stop(actors.Stop{Abort: true})
 		of.Daemon.Wait()
 		server.Close()
-		return errors.New("another process is this node of the cluster now")
+		return errors.New("another process runs this node of the cluster now: two need two names")
 	}
 	log.Info().Stringer("signal", first).Msg("stopping")
 	if own != nil {
@@ -355,7 +355,7 @@ func (s *serveOptions) network(of *remote.Config, addr *net.TCPAddr, sessions *s
 	if s.publicURL != "" {
 		u, err := url.Parse(s.publicURL)
 		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-			return fmt.Errorf("--public-url %s: want https://HOST", s.publicURL)
+			return badValue("--public-url", s.publicURL, wanted("https://HOST or http://HOST"))
 		}
 		host := hostOf(u.Scheme, strings.ToLower(u.Host))
 		of.Hosts = append(of.Hosts, host)
@@ -364,7 +364,7 @@ func (s *serveOptions) network(of *remote.Config, addr *net.TCPAddr, sessions *s
 	if s.cert != "" {
 		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
 		if err != nil {
-			return err
+			return fmt.Errorf("--tls-cert, --tls-key: %w", err)
 		}
 		of.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
@@ -495,7 +495,7 @@ func health(args []string) error {
 	}
 	defer func() { _ = c.Close() }()
 	if err := remote.Ping(c, healthTime); err != nil {
-		return fmt.Errorf("the daemon does not answer: %w", err)
+		return fmt.Errorf("the server does not answer, see its log: %w", err)
 	}
 	show("ok\n")
 	return nil

@@ -103,7 +103,7 @@ func exportFile(o *options) int {
 	}
 	path, err := writePage(o.export, out)
 	if err != nil {
-		return exitCode(err)
+		return exitCode(fmt.Errorf("--export: %w", err))
 	}
 	return show(path + "\n")
 }
@@ -208,7 +208,7 @@ func pickSession(lister *store.Lister, q store.Query) (string, error) {
 	q.Limit = 20
 	list, err := lister.List(q)
 	if err != nil || len(list) == 0 {
-		return "", errors.Join(errors.New("no sessions to resume here"), err)
+		return "", errors.Join(errors.New("there is no session of this directory to resume: start one with a message"), err)
 	}
 	for i, s := range list {
 		title := cmp.Or(s.Name, s.FirstMessage)
@@ -219,7 +219,7 @@ func pickSession(lister *store.Lister, q store.Query) (string, error) {
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	n, bad := strconv.Atoi(strings.TrimSpace(answer))
 	if err != nil || bad != nil || n < 1 || n > len(list) {
-		return "", errors.New("no session was chosen")
+		return "", errors.New("no session was chosen: type one of the numbers")
 	}
 	return list[n-1].Path, nil
 }
