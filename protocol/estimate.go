@@ -31,6 +31,8 @@ type ContextSize struct {
 	// Tokens is what the newest answer reports, with an estimate of what came after
 	// it; estimates alone where no answer since the last compaction reports any.
 	Tokens int64
+	// Reported is the part of Tokens that the newest answer reports, 0 for none.
+	Reported int64
 	// Answered says that a model has answered since the last compaction.
 	Answered bool
 }
@@ -41,7 +43,7 @@ func (z *ContextSize) Add(m Message) {
 	ok = ok && a.StopReason != StopError && a.StopReason != StopAborted
 	z.Keep(m)
 	if ok && a.Usage.Sum() > 0 {
-		z.Tokens = a.Usage.Sum()
+		z.Tokens, z.Reported = a.Usage.Sum(), a.Usage.Sum()
 	}
 	z.Answered = z.Answered || ok
 }

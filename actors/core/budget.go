@@ -353,8 +353,7 @@ func refusedByBudget(why protocol.BudgetReason) *protocol.Error {
 // need is what an answer may cost: as much as the model may write, after all that it
 // is shown, at the price of what no cache has.
 func (m *Machine) need() protocol.BudgetUsed {
-	const margin = 1.25 // of the estimate of what it is shown
-	u := protocol.Usage{Input: int64(margin * float64(m.size.Tokens)), Output: m.model.MaxTokens}
+	u := protocol.Usage{Input: m.counts.input(m.size), Output: m.model.MaxTokens}
 	if r := m.set.Budget.ReserveOutput; r > 0 {
 		u.Output = min(r, u.Output)
 	}

@@ -26,6 +26,17 @@ type tree struct {
 	spent protocol.Usage
 
 	tools int
+
+	perByte  float64 // tokens that a provider counts for each byte of a prompt; 0 to count no prompts
+	overhead int64   // tokens of a prompt beside its messages
+}
+
+// text is as long as a tool result, or what a task is to do, may be.
+func (tr *tree) text() string {
+	if tr.perByte == 0 {
+		return "x"
+	}
+	return strings.Repeat("0f", rapid.IntRange(1, 2000).Draw(tr.t, "half of the bytes"))
 }
 
 type node struct {
@@ -51,6 +62,8 @@ func TestTreeOfBudgets(t *testing.T) {
 		set.Budget.WarnAtRatio = 0.8
 		constant := rapid.Bool().Draw(t, "constant limits")
 		tr := &tree{t: t, exact: true, most: modelA.MaxTokens, fine: rapid.Bool().Draw(t, "nothing fails")}
+		tr.perByte = rapid.SampledFrom([]float64{0, 0.25, 0.4, 0.7, 1}).Draw(t, "tokens per byte")
+		tr.overhead = rapid.Int64Range(0, 3000).Draw(t, "overhead")
 		if constant || rapid.Bool().Draw(t, "limited at first") {
 			set.Budget.Limits = tr.drawLimits()
 		}
@@ -98,6 +111,7 @@ func (tr *tree) drawLimits() (l protocol.BudgetLimits) {
 	l.MaxToolCalls = draw("calls", -1, 2, 5, 20)
 	l.MaxSubagents = draw("tasks", -1, 1, 4)
 	l.MaxTotalTokens = draw("total", 9000, 20_000, 60_000, 1_000_000)
+	l.MaxInputTokens = draw("input", -1, 9000, 30_000)
 	return l
 }
 
@@ -130,7 +144,7 @@ func (n *node) hear(e Effect) {
 	case StartChild:
 		set := n.set
 		set.Budget.Limits = n.tree.root.set.Budget.Limits // files say the same to all
-		set.Child = &Child{SubagentEntry: e.Spec.Entry, Self: e.Spec.Agent, Draws: e.Spec.Draws}
+		set.Child = &Child{SubagentEntry: e.Spec.Entry, Self: e.Spec.Agent, Draws: e.Spec.Draws, Counts: e.Spec.Counts}
 		set.Tools = e.Spec.Entry.Tools
 		n.tree.add(n, e.Spec.Entry.ID, set)
 	case TellChild:
@@ -307,8 +321,15 @@ func (tr *tree) answer(n *node, a *streaming) {
 		parts = append(parts, protocol.PartBlockStart{Index: i, Kind: protocol.BlockToolCall, ID: fmt.Sprint("call", tr.calls), Name: rapid.SampledFrom(tools).Draw(tr.t, "tool")},
 			protocol.PartDelta{Index: i, Delta: "{}"}, protocol.PartBlockEnd{Index: i})
 	}
-	u := protocol.Usage{Output: rapid.Int64Range(1, tr.most).Draw(tr.t, "output")}
-	u.TotalTokens = u.Output
+	u := protocol.Usage{Output: rapid.Int64Range(1, modelA.MaxTokens).Draw(tr.t, "output")}
+	if tr.perByte > 0 {
+		size := n.m.size
+		if u.Input = size.Reported + int64(tr.perByte*4*float64(size.Tokens-size.Reported)); size.Reported == 0 {
+			u.Input += tr.overhead
+		}
+	}
+	u.TotalTokens = u.Input + u.Output
+	tr.most = max(tr.most, u.TotalTokens)
 	tr.spent = tr.spent.Add(u)
 	n.step(StreamParts{a.attempt, append(parts, protocol.PartUsage{Usage: u})})
 	n.step(StreamEnd{Attempt: a.attempt, Done: protocol.PartDone{StopReason: stop}})
@@ -320,12 +341,12 @@ func (tr *tree) tool(n *node, a *runningTools) bool {
 		switch {
 		case c.state != callRunning:
 		case c.Name != TaskTool:
-			n.step(ToolDone{Attempt: a.attempt, CallID: c.ID, Result: protocol.ToolResult{Content: protocol.TextContent("x")}})
+			n.step(ToolDone{Attempt: a.attempt, CallID: c.ID, Result: protocol.ToolResult{Content: protocol.TextContent(tr.text())}})
 			return true
 		case c.tasks == nil:
 			var items []string
 			for i := range rapid.IntRange(1, 4).Draw(tr.t, "items") {
-				items = append(items, fmt.Sprintf(`{"id":"%s%d","description":"d","assignment":"do"}`, c.ID, i))
+				items = append(items, fmt.Sprintf(`{"id":"%s%d","description":"d","assignment":"%s"}`, c.ID, i, tr.text()))
 			}
 			agent := []string{"lead", "task"}[n.m.depth()] // none begins another of itself
 			n.step(TaskReady{a.attempt, c.ID, json.RawMessage(`{"agent":"` + agent + `","tasks":[` + strings.Join(items, ",") + `]}`)})

@@ -23,7 +23,7 @@ func (in Restored) apply(m *Machine) {
 	m.choices = choices{modelChoice: modelChoice{m.set.Model, m.set.Level}, Modes: m.set.Modes, tools: m.set.Tools}
 	m.since = m.now
 	if m.set.Child != nil {
-		m.draws = m.set.Child.Draws
+		m.draws, m.counts = m.set.Child.Draws, m.set.Child.Counts
 	}
 	if v := in.Carryover; v != nil { // model and level where the log says nothing else: it knows whether the change failed with the crash
 		m.choices, m.counters = v.choices, v.counters

@@ -314,6 +314,7 @@ func fitStop(msg *protocol.AssistantMessage) {
 // finishMessage logs the assistant message and announces it whole.
 func (m *Machine) finishMessage(r *run, s *stream) {
 	msg := s.compose()
+	m.counts.learn(m.size, msg.Usage)
 	r.answer, r.answerID = msg, m.appendMessage(protocol.MessageEntry{Message: msg})
 	if !s.started {
 		s.started = true

@@ -31,6 +31,8 @@ type Child struct {
 	protocol.SubagentEntry
 	Self  protocol.Agent
 	Draws Drawing // whose budget it draws on when it begins
+
+	Counts TokenCounts // of its parent
 }
 
 // depth is how far a session is below the root of its tree.

@@ -165,7 +165,7 @@ func (m *Machine) childSpec(c *call, it *item) ChildSpec {
 		SoftRequests: m.set.Tasks.SoftRequests, WarnAt: m.set.Budget.WarnAtRatio,
 	}
 	it.limited, it.mode = m.limited(), m.PermissionMode
-	spec.Draws = drawsBelow(it.limited)
+	spec.Draws, spec.Counts = drawsBelow(it.limited), m.counts
 	spec.Workspace = it.work.path
 	if it.want.Resume != "" {
 		earlier, _ := m.children.named(it.want.Resume)

@@ -254,6 +254,7 @@ type ChildSpec struct {
 	Agent   protocol.Agent
 	Ceiling []string              // the tools that its own children may have
 	Draws   core.Drawing          // whose budget it draws on
+	Counts  core.TokenCounts      // the parent's
 	File    string                // where it begins; "" in memory
 	Minder  *actor.PID            // its client on behalf of its parent
 	Parent  string                // the parent's handle

@@ -52,7 +52,7 @@ func (w *workspace) configureTasks(shared *Shared, spec link.OpenSpec) {
 	}
 	if child := spec.Child; child != nil {
 		set.Ceiling = child.Ceiling
-		w.settings.Child = &core.Child{SubagentEntry: child.Entry, Self: child.Agent, Draws: child.Draws}
+		w.settings.Child = &core.Child{SubagentEntry: child.Entry, Self: child.Agent, Draws: child.Draws, Counts: child.Counts}
 		w.settings.MaxReminders = 0
 	}
 	if shared.Cluster != nil {
@@ -106,7 +106,7 @@ func (s *Session) childSpec(child core.ChildSpec) (link.OpenSpec, string) {
 	spec.AppendSystemPrompt = childPreamble + "\n\n" + child.Agent.Prompt
 	spec.Parent = s.file.path
 	spec.Path = cmp.Or(child.Resume.File, spec.Path)
-	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling, Parent: s.handle, Draws: child.Draws, Above: []string{s.work.cwd}, Trust: s.work.files.Project}
+	spec.Child = &link.ChildSpec{Entry: child.Entry, Agent: child.Agent, Ceiling: s.work.settings.Tasks.Ceiling, Parent: s.handle, Draws: child.Draws, Counts: child.Counts, Above: []string{s.work.cwd}, Trust: s.work.files.Project}
 	if above := s.spec.Child; above != nil {
 		spec.Child.Above = slices.Concat(above.Above, spec.Child.Above)
 	}
