@@ -261,6 +261,13 @@ func TestPageEdits(t *testing.T) {
 	assert.Equal(t, 143, s.Stop())
 }
 
+// catchDownload keeps the text and the name of the next file that the page downloads.
+const catchDownload = `(() => {
+	const make = URL.createObjectURL;
+	URL.createObjectURL = (blob) => { if (blob.type === "text/html") blob.text().then((text) => { window.downloaded = text; }); return make.call(URL, blob); };
+	addEventListener("click", (e) => { if (e.target.download) { window.named = e.target.download; e.preventDefault(); } });
+})()`
+
 // TestPageChanges checks the list of changed files with their diffs, and that the session downloads as the
 // page that an export shows.
 func TestPageChanges(t *testing.T) {
@@ -288,11 +295,7 @@ func TestPageChanges(t *testing.T) {
 	assert.Equal(t, "one|two|…|three", tab.Eval(`[...document.querySelectorAll("#sheet .file")[0].querySelectorAll(".line:is(.added, .gap) .text")].map((n) => n.textContent.trim()).join("|")`))
 	tab.Eval(`document.getElementById("sheet").close()`)
 
-	tab.Eval(`(() => {
-		const make = URL.createObjectURL;
-		URL.createObjectURL = (blob) => { if (blob.type === "text/html") blob.text().then((text) => { window.downloaded = text; }); return make.call(URL, blob); };
-		addEventListener("click", (e) => { if (e.target.download) { window.named = e.target.download; e.preventDefault(); } });
-	})()`)
+	tab.Eval(catchDownload)
 	say(tab, "/export")
 	tab.Until(`window.downloaded !== undefined && window.named !== undefined`)
 	assert.Regexp(t, `^session-[0-9a-f]{8}\.html$`, tab.Eval(`window.named`))

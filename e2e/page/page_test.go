@@ -166,6 +166,10 @@ func TestPageWatches(t *testing.T) {
 	owner.Send(`{"id":"yes too","type":"approval_response","sessionId":"` + handle + `","approvalId":"` + approval.Get("id").Str + `","optionId":"once"}`)
 	tab.Until(`document.querySelector("#dock .card") === null`)
 	sees(tab, "And more.")
+	tab.Eval(catchDownload)
+	tab.Eval(`document.getElementById("show-palette").click()`)
+	choose(tab, "Download as HTML")
+	tab.Until(`window.downloaded?.includes("And more.")`) // it reads, and the server writes nothing
 	s.CheckTab(tab)
 	assert.Equal(t, 143, s.Stop())
 }
