@@ -169,6 +169,7 @@ var foreign = []struct {
 	{"github.com/jackc/...", []string{"troupe/actors/cluster/postgres"}, "an engine's client has one door"},
 	{"github.com/nats-io/...", []string{"troupe/actors/cluster/jetstream"}, "an engine's client has one door"},
 	{"github.com/aws/...", []string{"troupe/providers/cloud"}, "the clouds' libraries find credentials, and do nothing else"},
+	{"github.com/Azure/...", []string{"troupe/providers/cloud"}, "the clouds' libraries find credentials, and do nothing else"},
 	{"golang.org/x/oauth2/...", []string{"troupe/providers/cloud"}, "the clouds' libraries find credentials, and do nothing else"},
 	{"modernc.org/...", []string{"troupe/tools/extension/quick"},
 		"translated C has one door"},
@@ -183,8 +184,6 @@ var foreign = []struct {
 // unlinked are libraries that tests compare with and that are not to be in the program, where
 // what they do as it starts would be for everybody who never uses them.
 var unlinked = []struct{ path, why string }{
-	{"github.com/Azure/...", "docs/decisions/0018-azure-chain.md"},
-	{"github.com/AzureAD/...", "docs/decisions/0018-azure-chain.md"},
 	{"troupe/tools/testenv", "tests only"},
 }
 

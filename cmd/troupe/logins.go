@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/providers/auth"
-	"troupe/providers/cloud"
 	"troupe/store/config"
 	"troupe/tools"
 )
@@ -29,44 +28,37 @@ func newLogins(agentDir, cwd string, settings func() config.Own, guard *tools.Gu
 // maxToken bounds what a program prints that is asked for a token, in bytes.
 const maxToken = 64 << 10
 
-// runProgram returns what runs a program, without a shell, and returns what it prints. What
-// it says on stderr is not kept: nobody knows what is in it.
+// runProgram returns a function that runs a program without a shell and returns the beginning of
+// what it prints. The error is [fs.ErrNotExist] if there is no such program. What it prints on
+// stderr is dropped, since it may hold secrets. If ctx ends, the program and all that it has
+// started are ended, too.
 func runProgram(cwd string, guard *tools.Guard) func(ctx context.Context, program string, args ...string) (string, error) {
-	run := runTool(cwd, guard)
 	return func(ctx context.Context, program string, args ...string) (string, error) {
-		out, _, err := run(ctx, program, args...)
-		return out, err
-	}
-}
-
-// runTool returns what runs a program, without a shell, and returns the beginnings of what it
-// prints. When ctx ends the program and all that it has started are ended, too.
-func runTool(cwd string, guard *tools.Guard) cloud.Program {
-	return func(ctx context.Context, program string, args ...string) (stdout, stderr string, err error) {
 		p, err := tools.Spawn(tools.SpawnSpec{Procs: tools.NewProcs(guard), Command: program, Args: args, Dir: cwd, Env: os.Environ()})
 		switch {
 		case errors.Is(err, tools.ErrNoProgram):
-			return "", "", fs.ErrNotExist
+			return "", fs.ErrNotExist
 		case err != nil:
-			return "", "", err
+			return "", err
 		}
 		p.Stdin.Close()
 		defer p.Stdout.Close()
 		defer p.Stderr.Close()
-		printed, said := begun(p.Stdout), begun(p.Stderr)
+		printed, dropped := begun(p.Stdout), begun(p.Stderr)
 		select {
 		case <-p.Exited():
 		case <-ctx.Done():
 			p.Kill(200 * time.Millisecond)
-			return "", "", ctx.Err()
+			return "", ctx.Err()
 		}
 		code, sig, err := p.End()
-		patience := time.AfterFunc(time.Second, func() { // what it has started keeps its pipes open
+		patience := time.AfterFunc(time.Second, func() { // programs that it has started may keep its pipes open
 			p.Stdout.Close()
 			p.Stderr.Close()
 		})
 		defer patience.Stop()
-		stdout, stderr = <-printed, <-said
+		stdout := <-printed
+		<-dropped
 		switch {
 		case err != nil:
 		case sig != 0:
@@ -74,7 +66,7 @@ func runTool(cwd string, guard *tools.Guard) cloud.Program {
 		case code != 0:
 			err = fmt.Errorf("exit status %d", code)
 		}
-		return stdout, stderr, err
+		return stdout, err
 	}
 }
 

@@ -288,7 +288,7 @@ func newRegistry(agentDir, home, cwd string, own func() config.Own, guard *tools
 			bedrock.API:           bedrock.New(client),
 			scripted.API:          scripted.New(scripted.Options{Script: os.Getenv("TROUPE_SCRIPT")}),
 		},
-		Clouds: cloud.All(home, func() string { return own().Auth.Proxy }, runTool("/", guard)),
+		Clouds: cloud.All(home, func() string { return own().Auth.Proxy }),
 		Logins: logins, Discover: discover.Find, Local: func() []string {
 			if own().DiscoverLocal {
 				return discover.Places(os.Getenv("OLLAMA_HOST"))

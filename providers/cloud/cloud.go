@@ -6,7 +6,6 @@
 package cloud
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -22,9 +21,8 @@ import (
 )
 
 // All are the clouds there are, by name. home is the user's home directory, proxy the URL of
-// a proxy to login services as [providers.ProxyBy] takes it. run starts the tools of a cloud
-// that are asked for tokens.
-func All(home string, proxy func() string, run Program) map[string]providers.Cloud {
+// a proxy to login services as [providers.ProxyBy] takes it.
+func All(home string, proxy func() string) map[string]providers.Cloud {
 	network := &http.Transport{
 		Proxy:               func(r *http.Request) (*url.URL, error) { return proxyTo(r, proxy()) },
 		TLSHandshakeTimeout: patience, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
@@ -32,15 +30,11 @@ func All(home string, proxy func() string, run Program) map[string]providers.Clo
 	return map[string]providers.Cloud{
 		providers.CloudAWS:    &awsCloud{proxy: network.Proxy},
 		providers.CloudGoogle: &googleCloud{home: home, client: clientOf(network)},
-		providers.CloudEntra:  &entraCloud{home: home, client: clientOf(network), run: run},
+		providers.CloudEntra:  &entraCloud{home: home, client: clientOf(network)},
 
 		providers.CloudAnthropic: &anthropicCloud{client: clientOf(network)},
 	}
 }
-
-// Program runs a program without a shell, until it ends or ctx does, and returns what it
-// printed. The error is [fs.ErrNotExist] where there is no such program.
-type Program func(ctx context.Context, name string, args ...string) (stdout, stderr string, err error)
 
 // clientOf follows no redirects: what a login service is sent is for nobody else.
 func clientOf(network http.RoundTripper) *http.Client {

@@ -169,7 +169,7 @@ func TestHosts(t *testing.T) {
 		err := allow(address, awsDomains)
 		assert.Equal(t, ok, err == nil, "%s: %v", address, err)
 	}
-	for _, cloud := range All(t.TempDir(), func() string { return "" }, nil) {
+	for _, cloud := range All(t.TempDir(), func() string { return "" }) {
 		_, err := cloud.Signer(environ()).Sign(t.Context(), "https://models.example.com/v1", nil)
 		assert.ErrorContains(t, err, "auth_host_refused")
 	}
@@ -410,7 +410,7 @@ func TestProxy(t *testing.T) {
 	}))
 	defer proxy.Close()
 	home := t.TempDir()
-	clouds := All(home, func() string { return proxy.URL }, nil)
+	clouds := All(home, func() string { return proxy.URL })
 	file := write(t, filepath.Join(home, "adc.json"), `{"type":"authorized_user","client_id":"c","client_secret":"s","refresh_token":"r","token_uri":"https://oauth2.googleapis.example/token"}`)
 	profiles := write(t, filepath.Join(home, "config"), "[profile p]\nrole_arn = arn:aws:iam::123456789012:role/r\nsource_profile = q\nregion = eu-west-1\n[profile q]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = s\n")
 	for cloud, use := range map[string]struct {

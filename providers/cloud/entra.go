@@ -4,15 +4,22 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	azurecloud "github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/tidwall/gjson"
 
 	"troupe/protocol"
@@ -33,23 +40,25 @@ const (
 	classicScope = "https://cognitiveservices.azure.com/.default"
 )
 
-// entraVariables are those that an entry of auth.json may have for itself: all that are read.
+// entraVariables are those that an entry of auth.json may have for itself.
 var entraVariables = []string{
 	"AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST",
 	"AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_CLIENT_SEND_CERTIFICATE_CHAIN",
-	"AZURE_USERNAME", "AZURE_PASSWORD", "AZURE_TOKEN_CREDENTIALS", "AZURE_REGIONAL_AUTHORITY_NAME", "MSAL_FORCE_REGION", "REGION_NAME",
-	"IDENTITY_ENDPOINT", "IDENTITY_HEADER", "IDENTITY_SERVER_THUMBPRINT", "IMDS_ENDPOINT", "MSI_ENDPOINT", "MSI_SECRET", "DEFAULT_IDENTITY_CLIENT_ID",
-	"AZURE_CONFIG_DIR", "AZD_CONFIG_DIR",
 }
 
-// entraCloud has the identities of Microsoft Entra, as Microsoft's own libraries find them: of
-// an application, of a workload, of a machine, and of who has logged in by Azure's command
-// line tools. docs/decisions/0018-azure-chain.md says why it is not their library that looks.
+// processVariables are read by Microsoft's library from the environment of the process alone.
+var processVariables = []string{
+	"AZURE_USERNAME", "AZURE_PASSWORD", "AZURE_TOKEN_CREDENTIALS", "AZURE_REGIONAL_AUTHORITY_NAME", "IDENTITY_ENDPOINT", "IDENTITY_HEADER",
+	"IDENTITY_SERVER_THUMBPRINT", "IMDS_ENDPOINT", "MSI_ENDPOINT", "MSI_SECRET", "DEFAULT_IDENTITY_CLIENT_ID", "AZURE_CONFIG_DIR", "AZD_CONFIG_DIR",
+}
+
+// entraCloud has the identities of Microsoft Entra, found by Microsoft's library azidentity:
+// of an application, of a workload, of a machine, and of a user who has logged in with one of
+// Azure's command line tools.
 type entraCloud struct {
 	home     string
 	accounts accounts[*entraSigner]
 	client   *http.Client // to login services; nil is the network
-	run      Program      // nil runs none
 }
 
 // Found implements [providers.Cloud]: a resource is named, and there is a sign of an identity. Azure's
@@ -113,122 +122,142 @@ func (*entraCloud) Address(baseURL string, _ bool, _ func(string) string) (strin
 	return baseURL, nil
 }
 
+// arcAgent is the program by which Azure Arc gives a machine its identity.
+const arcAgent = "/opt/azcmagent/bin/himds"
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // Signer implements [providers.Cloud].
 func (c *entraCloud) Signer(env func(string) string) providers.Signer {
-	return c.accounts.of(look(env, entraVariables), func(account string) *entraSigner {
-		return &entraSigner{account: account, classic: newTokens(), foundry: newTokens(), login: newEntraLogin(env, c.client, c.run)}
+	return c.accounts.of(look(env, append(entraVariables, processVariables...)), func(account string) *entraSigner {
+		return &entraSigner{
+			account: account, classic: newTokens(), foundry: newTokens(),
+			credential: func() (azcore.TokenCredential, error) { return newEntraCredential(env, c.client) },
+		}
 	})
 }
 
-// entraLogin gets access tokens for whoever the variables say we are.
-type entraLogin struct {
-	env     func(string) string
-	client  *http.Client
-	run     Program
-	pause   time.Duration // before a request is sent once more
-	arcKeys string        // the directory of the keys of Azure Arc's agent
-}
-
-func newEntraLogin(env func(string) string, client *http.Client, run Program) *entraLogin {
+// newEntraCredential returns the credential that the variables describe: an application with a
+// secret, a certificate or a federated token, or the first of DefaultAzureCredential's sources,
+// https://learn.microsoft.com/azure/developer/go/sdk/authentication/credential-chains.
+func newEntraCredential(env func(string) string, client *http.Client) (azcore.TokenCredential, error) {
+	for _, name := range processVariables {
+		if env(name) != os.Getenv(name) {
+			return nil, fmt.Errorf("%s cannot be set for one entry of auth.json: set it in the environment of troupe", name)
+		}
+	}
+	// A prompt waits for it, so a failed request is repeated once.
+	options, loopback := azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: 1, RetryDelay: 500 * time.Millisecond, TryTimeout: patience / 2}}, false
 	if client == nil {
 		client = clientOf(http.DefaultTransport)
 	}
-	return &entraLogin{env, client, run, 500 * time.Millisecond, "/var/opt/azcmagent/tokens"}
-}
-
-// absent says that a source of credentials is not there: the next one is asked. Any other
-// error of a source ends the chain, since somebody meant it to be used.
-type absent struct{ error }
-
-func absentf(format string, args ...any) error { return absent{fmt.Errorf(format, args...)} }
-
-// entraChain are the sources in their order, under the names that AZURE_TOKEN_CREDENTIALS has
-// for them: those of DefaultAzureCredential in Microsoft's libraries,
-// https://learn.microsoft.com/azure/developer/go/sdk/authentication/credential-chains.
-var entraChain = []entraSource{
-	{"EnvironmentCredential", "prod", (*entraLogin).environment},
-	{"WorkloadIdentityCredential", "prod", (*entraLogin).workload},
-	{managedIdentity, "prod", (*entraLogin).machine},
-	{"AzureCLICredential", "dev", (*entraLogin).azureCLI},
-	{"AzureDeveloperCLICredential", "dev", (*entraLogin).azureDeveloperCLI},
-	{"AzurePowerShellCredential", "dev", (*entraLogin).azurePowerShell},
-}
-
-const managedIdentity = "ManagedIdentityCredential"
-
-// entraSource is a place where credentials may be.
-type entraSource struct {
-	name, group string
-	token       func(l *entraLogin, ctx context.Context, scope string) (token, error)
-}
-
-// token is an access token for a scope, by the first source that has one. An application with
-// a secret or a federated token is complete, and nothing else is looked for.
-func (l *entraLogin) token(ctx context.Context, scope string) (token, error) {
-	if l.env("AZURE_TENANT_ID") != "" && l.env("AZURE_CLIENT_ID") != "" {
-		switch {
-		case l.env("AZURE_CLIENT_SECRET") != "":
-			return l.secret(ctx, scope)
-		case l.env("AZURE_FEDERATED_TOKEN_FILE") != "":
-			return l.workload(ctx, scope)
-		}
+	options.Transport = entraTransport{client}
+	if host := env("AZURE_AUTHORITY_HOST"); host != "" {
+		options.Cloud = azurecloud.Configuration{ActiveDirectoryAuthorityHost: host}
+		loopback = providers.IsLoopback(hostOf(host)) // Microsoft's directory of login services does not know it
 	}
-	chain, err := l.chain()
+	tenant, id := env("AZURE_TENANT_ID"), env("AZURE_CLIENT_ID")
+	secret, certificate, token := env("AZURE_CLIENT_SECRET"), env("AZURE_CLIENT_CERTIFICATE_PATH"), env("AZURE_FEDERATED_TOKEN_FILE")
+	switch {
+	case tenant == "" || id == "":
+	case secret != "":
+		return azidentity.NewClientSecretCredential(tenant, id, secret, &azidentity.ClientSecretCredentialOptions{
+			ClientOptions: options, DisableInstanceDiscovery: loopback,
+		})
+	case token != "":
+		return azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{
+			ClientOptions: options, TenantID: tenant, ClientID: id, TokenFilePath: token, DisableInstanceDiscovery: loopback,
+		})
+	case certificate != "":
+		text, err := bounded.ReadFile(certificate, maxEntraFile)
+		if err != nil {
+			return nil, fmt.Errorf("AZURE_CLIENT_CERTIFICATE_PATH: %w", err)
+		}
+		certificates, key, err := azidentity.ParseCertificates(text, []byte(env("AZURE_CLIENT_CERTIFICATE_PASSWORD")))
+		if err != nil {
+			return nil, fmt.Errorf("AZURE_CLIENT_CERTIFICATE_PATH, %s: %w", certificate, err)
+		}
+		chain := env("AZURE_CLIENT_SEND_CERTIFICATE_CHAIN")
+		return azidentity.NewClientCertificateCredential(tenant, id, certificates, key, &azidentity.ClientCertificateCredentialOptions{
+			ClientOptions: options, DisableInstanceDiscovery: loopback, SendCertificateChain: chain == "1" || strings.EqualFold(chain, "true"),
+		})
+	}
+	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{
+		ClientOptions: options, TenantID: tenant, DisableInstanceDiscovery: loopback,
+	})
+}
+
+// entraTransport carries requests of Microsoft's library. It sends secrets by https or to this
+// machine only, and removes them from refusals, which the library quotes as a whole.
+type entraTransport struct{ client *http.Client }
+
+// secretMembers are the members of a request for a token that nobody else may read.
+var secretMembers = []string{"client_secret", "client_assertion", "password"}
+
+// maxRefusal is in bytes.
+const maxRefusal = 64 << 10
+
+// Do implements policy.Transporter of azcore.
+func (t entraTransport) Do(r *http.Request) (*http.Response, error) {
+	secrets, err := secretsIn(r)
 	if err != nil {
-		return token{}, err
+		return nil, err
 	}
-	text := "no source has a token. Asked were:"
-	for _, source := range chain {
-		got, err := source.token(l, ctx, scope)
-		switch {
-		case err == nil:
-			return got, nil
-		case ctx.Err() != nil:
-			return token{}, ctx.Err()
-		}
-		text += "\n  " + source.name + ": " + err.Error()
-		if _, is := errors.AsType[absent](err); !is {
-			break
-		}
+	if secrets != nil && r.URL.Scheme != "https" && !providers.IsLoopback(r.URL.Hostname()) {
+		return nil, fmt.Errorf("the address for tokens is not https: %s://%s", r.URL.Scheme, r.URL.Host)
 	}
-	return token{}, errors.New(text)
+	answer, err := t.client.Do(r)
+	if err != nil || answer.StatusCode < http.StatusBadRequest || secrets == nil {
+		return answer, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
+	if err != nil {
+		return nil, err
+	}
+	said := map[string]string{}
+	for _, member := range []string{"error", "error_description"} {
+		value := gjson.GetBytes(text, member).String()
+		for _, secret := range secrets {
+			value = strings.ReplaceAll(value, secret, "***")
+		}
+		said[member] = value
+	}
+	clean, err := json.Marshal(said)
+	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(clean)), int64(len(clean))
+	return answer, err
 }
 
-// chain is what AZURE_TOKEN_CREDENTIALS leaves of all sources: "dev", "prod", or one of them.
-func (l *entraLogin) chain() ([]entraSource, error) {
-	want := l.env("AZURE_TOKEN_CREDENTIALS")
-	if want == "" {
-		return entraChain, nil
+// secretsIn returns the secrets in a form, nil if there are none.
+func secretsIn(r *http.Request) (secrets []string, err error) {
+	if r.Body == nil || r.Method != http.MethodPost {
+		return nil, nil
 	}
-	var chain []entraSource
-	for _, source := range entraChain {
-		if source.group == want || strings.EqualFold(source.name, want) {
-			chain = append(chain, source)
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	_ = r.Body.Close()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, nil // not a form
+	}
+	for _, member := range secretMembers {
+		if value := form.Get(member); value != "" {
+			secrets = append(secrets, value)
 		}
 	}
-	if chain == nil {
-		return nil, fmt.Errorf("AZURE_TOKEN_CREDENTIALS is %.60q: it may be dev, prod, or the name of a source as AzureCLICredential", want)
-	}
-	return chain, nil
-}
-
-// secrets are the variables that no error repeats.
-var entraSecrets = []string{"AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_PASSWORD", "IDENTITY_HEADER", "MSI_SECRET"}
-
-// mask takes the secrets out of a text that others wrote.
-func (l *entraLogin) mask(text string, more ...string) string {
-	for _, secret := range slices.Concat(look(l.env, entraSecrets), more) {
-		if len(secret) >= 6 { // a shorter one is no secret, and would make letters of words unreadable
-			text = strings.ReplaceAll(text, secret, providers.Masked)
-		}
-	}
-	return providers.MaskKeys(text)
+	return secrets, nil
 }
 
 // entraSigner gives requests the access token of one account.
 type entraSigner struct {
 	account          string
-	login            *entraLogin
+	credential       func() (azcore.TokenCredential, error) // a new one, without tokens that were refused
 	classic, foundry *tokens // by scope
 }
 
@@ -252,13 +281,22 @@ func (s *entraSigner) Sign(ctx context.Context, address string, _ []byte) (map[s
 	if host := hostOf(address); strings.Contains(host, ".openai.azure.") || strings.Contains(host, ".cognitiveservices.azure.") {
 		held, scope = s.classic, classicScope
 	}
-	value, err := held.get(ctx, func(ctx context.Context) (token, error) { return s.login.token(ctx, scope) })
+	value, err := held.get(ctx, func(ctx context.Context) (token, error) {
+		credential, err := s.credential()
+		if err != nil {
+			return token{}, err
+		}
+		got, err := credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{scope}})
+		return token{got.Token, got.ExpiresOn}, err
+	})
 	switch {
 	case err == nil:
 		return map[string]string{"Authorization": "Bearer " + value}, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return nil, err
 	}
 	return nil, protocol.ErrorAuth.Errorf("No credentials for Azure: %s\n\nRun `az login`, set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or set AZURE_OPENAI_API_KEY.",
-		s.login.mask(err.Error()))
+		providers.MaskKeys(err.Error()))
 }
