@@ -1,14 +1,12 @@
-// Package web is the page that the daemon shows in a browser: sessions, a
-// conversation while it goes on, questions, and what one says.
+// Package web contains the page of troupe serve: sessions, a conversation with its tool calls,
+// questions, and the composer.
 //
-// It is served as it stands, without a build step: the scripts of this package
-// and those with which package export draws entries, joined into one, so that a
-// session looks the same live and exported; one style; the libraries of the
-// exported page. Nothing is read, joined or compressed before the first request.
+// There is no build step. The scripts of this package and the renderers of package export are
+// joined into one script, so that a session looks the same on the page and in an export. The page
+// has one style and the libraries of exported pages. Files are read, joined and compressed on the
+// first request.
 //
-// The page talks to the daemon over the WebSocket that every client may use, in
-// the same records as on stdio, and knows nothing that those do not say. Model
-// text is hostile text: it becomes text nodes, or goes through Markdown and the
-// sanitiser; [Policy] lets no other string become HTML, no foreign script run and
-// no request leave for another host.
+// The page is a client like any other: it uses the WebSocket and the records of the protocol. Text
+// of models is not trusted. It becomes text nodes, or HTML by way of Markdown and the sanitiser.
+// [Policy] forbids HTML from other strings, scripts from elsewhere, and requests to other hosts.
 package web

@@ -22,9 +22,8 @@ var files embed.FS
 const Policy = "default-src 'none'; script-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify troupe"
 
-// modules are the scripts of the page, behind those of the exported page that
-// draw entries. They share one scope; each only uses at load time what stands
-// before it.
+// modules are the scripts of the page. They follow the renderers of exported pages and share one
+// scope with them. While it loads, a script uses only those before it.
 var modules = []string{"highlight", "link", "stream", "view", "dock", "agents", "composer", "list", "changes", "sheets", "logins", "app"}
 
 // An Asset is a file of the page.
@@ -32,7 +31,7 @@ type Asset struct {
 	Path    string // below the root of the server
 	Type    string // its media type
 	Body    []byte
-	Gzipped func() []byte // when it is asked for first: the highlighter is half of the work, and seldom wanted
+	Gzipped func() []byte // compresses the body once, on the first call
 	Tag     string        // of its content
 	Forever bool          // its path names its content
 	Policy  string        // the content security policy under which it has to be served
@@ -44,7 +43,7 @@ func (a Asset) First() bool {
 	return !strings.HasSuffix(a.Path, "/highlight.js") && !strings.HasSuffix(a.Path, "/export.json")
 }
 
-// Assets are the files of the page by path. The first call puts them together.
+// Assets returns the files of the page by path. The first call builds them.
 var Assets = sync.OnceValues(build)
 
 func build() (map[string]Asset, error) {
@@ -98,11 +97,11 @@ func build() (map[string]Asset, error) {
 	return all, nil
 }
 
-// Prepare does beforehand what the first browser would wait for.
+// Prepare compresses the assets of a first visit, so that the first browser does not wait for it.
 func Prepare() {
 	assets, err := Assets()
 	if err != nil {
-		return // which its request will be told
+		return // the request reports it
 	}
 	assets["/"].Gzipped()
 	for _, a := range assets {
