@@ -11,6 +11,12 @@ type TokenCounts struct {
 	Overhead int64   // tokens of a request beside its messages: the system prompt and the tools
 }
 
+// BudgetShare is what a child begins with of the budget of its tree.
+type BudgetShare struct {
+	Draws  Drawing     // whose budget it draws on
+	Counts TokenCounts // the parent's
+}
+
 const (
 	// reserveMargin is for what differs from the text that was counted last.
 	reserveMargin = 1.25

@@ -132,8 +132,7 @@ type ChildSpec struct {
 	Level        protocol.ThinkingLevel  // likewise
 	Mode         protocol.PermissionMode // the parent's: a child may do no more unasked
 	MaxRuntimeMs int64                   // 0 for no limit
-	Draws        Drawing                 // whose budget it draws on
-	Counts       TokenCounts             // the parent's
+	BudgetShare
 	WarnAt       float64                 // the part of the agent's limits at which clients are warned
 	SoftRequests int                     // requests after which the child is asked to end, 0 for never
 	Workspace    string                  // the directory that it works in, "" for its parent's

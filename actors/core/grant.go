@@ -57,6 +57,7 @@ type above struct {
 	requested Attempt     // a request to a model for which something may be reserved; 0 for none
 	awaits    *budgetWait // nil for nothing
 	calls     int64       // of tools, where its agent may make so many
+	counts    TokenCounts // of requests since the machine exists; at first the parent's
 }
 
 // budgetWait is what waits for a [Grant].

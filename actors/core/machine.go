@@ -77,8 +77,7 @@ type Log interface {
 type conversation struct {
 	identity Identity // changes when a session is replaced
 	given
-	size   protocol.ContextSize // of what a model is shown
-	counts TokenCounts          // of requests since the machine exists, or of the parent's
+	size protocol.ContextSize // of what a model is shown
 	queues
 	openCalls []protocol.OpenCall // answered before the next message
 	keys      keyring
