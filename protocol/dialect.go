@@ -80,6 +80,7 @@ type Rules struct {
 	RustTexts       bool `doc:"the busy error and the end of a cancelled retry in pi_agent_rust's words"`
 	PiscesWords     bool `doc:"calls of the tool task are refused, and their results told, in pisces's words"`
 	AnswerTimes     bool `doc:"answers say how long they took, in duration and ttft, and keep it in the file"`
+	MessageTimes    bool `doc:"answers and results say how long they took, in durationMs, and answers the names of their provider and the thinking level"`
 	QuietNotes      bool `doc:"what a stream rule or a list of todos tells the model at the beginning of a run is no event, and in get_messages only"`
 	RefuseSlash     bool `doc:"steer and follow_up refuse what begins with / and is neither a prompt nor a skill"`
 	TodoTool        bool `doc:"a session begins with the tool todo_write active"` // else set_todos or --tools switches it on
@@ -180,7 +181,7 @@ var dialects = map[Dialect]struct {
 		wire: Wire{PendingStop: true, SourceInfo: true, NoLocation: true, IDOnMissingType: true},
 		rules: Rules{
 			IdleQueueWaits: true, RetryEndEarly: true, RejectPromptGap: true, FullStart: true, OverflowStands: true, CountRetried: true,
-			ContextOnly: true, FailAtOnce: true, FullErrors: true, LastWithText: true, ModelFallback: true,
+			ContextOnly: true, FailAtOnce: true, FullErrors: true, LastWithText: true, ModelFallback: true, MessageTimes: true,
 		},
 	},
 }

@@ -185,6 +185,7 @@ type (
 		ToolName         string     `json:"toolName"`
 		Result           ToolResult `json:"result"`
 		IsError          bool       `json:"isError"`
+		DurationMs       *int64     `json:"durationMs,omitempty" doc:"In pi1: how long the tool ran, in milliseconds."`
 		ParentToolCallID string     `json:"parentToolCallId,omitempty"`
 		RunID            RunID      `json:"runId,omitempty" since:"troupe"`
 	}
@@ -200,6 +201,10 @@ type ToolResult struct {
 	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
 	Usage             json.RawMessage `json:"usage,omitempty"`
 	Terminate         bool            `json:"terminate,omitempty"`
+	// IsError and Structured are of built-in tools. tool_execution_end of pi1 has them, the message of the result
+	// does not: Structured returns its structuredContent, nil for none.
+	IsError    bool                   `json:"isError,omitempty"`
+	Structured func() json.RawMessage `json:"-"`
 }
 
 // Compaction and retry.

@@ -68,7 +68,14 @@ type AssistantMessage struct {
 	ResponseID   string     `json:"responseId,omitempty"`   // the provider's id of the answer
 	Duration     *int64     `json:"duration,omitempty"`     // in s1: milliseconds from the request to the end of a whole answer
 	TTFT         *int64     `json:"ttft,omitempty"`         // likewise, to the first piece of its text
-	sealed       `json:"-"`
+
+	// In pi1, in the order of pi 1.6: the provider's own names, and how the answer was made.
+	ResponseModel string        `json:"responseModel,omitempty"` // of the model, if it is not Model
+	RawStopReason string        `json:"rawStopReason,omitempty"`
+	DurationMs    *int64        `json:"durationMs,omitempty"` // from the request to the end
+	ThinkingLevel ThinkingLevel `json:"thinkingLevel,omitempty"`
+
+	sealed `json:"-"`
 }
 
 // ToolResultMessage answers one tool call of the assistant message before it.
@@ -78,7 +85,8 @@ type ToolResultMessage struct {
 	Content    Content         `json:"content"`
 	Details    json.RawMessage `json:"details,omitempty"` // tool-specific, opaque to the protocol
 	IsError    bool            `json:"isError"`
-	Timestamp  int64           `json:"timestamp"` // epoch milliseconds
+	DurationMs *int64          `json:"durationMs,omitempty"` // in pi1: how long the tool ran; nil for a call that did not run
+	Timestamp  int64           `json:"timestamp"`            // epoch milliseconds
 	// StructuredContent and Usage are those of the [ToolResult].
 	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
 	Usage             json.RawMessage `json:"usage,omitempty"`

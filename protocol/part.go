@@ -17,6 +17,7 @@ type Part interface{ part() }
 // PartStart says that the provider accepted the request and answers.
 type PartStart struct {
 	ResponseID string // the provider's id of the answer, if it has one
+	Named      string // what the provider calls the model, if it says so
 	Model      *Model // who answers, if that is another than was asked: see VirtualAPI
 }
 

@@ -60,11 +60,28 @@ func (t bash) Run(ctx context.Context, call Call) (protocol.ToolResult, error) {
 	if call.Progress != nil {
 		spec.Progress = func(p ExecProgress) { call.Progress(partialOutput(p)) }
 	}
+	begun := time.Now()
 	res, err := Exec(ctx, spec)
 	if err != nil {
 		return protocol.ToolResult{}, err
 	}
-	return bashResult(res, args.Timeout, call.Env.Sandbox)
+	took := time.Since(begun)
+	result, err := bashResult(res, args.Timeout, call.Env.Sandbox)
+	if !res.Cancelled && !res.TimedOut {
+		result.Structured = func() json.RawMessage { return bashStructured(res, took) }
+	}
+	return result, err
+}
+
+// bashStructured is the structured content of a command that ended by itself, as pi 1.x has it. The output is the part
+// that is shown.
+func bashStructured(res ExecResult, took time.Duration) json.RawMessage {
+	return details(struct {
+		Output    string  `json:"output"`
+		Truncated bool    `json:"truncated"`
+		ExitCode  int     `json:"exit_code"`
+		Seconds   float64 `json:"wall_time_seconds"`
+	}{res.Output.Content, res.Output.Truncated, res.ExitCode, took.Round(100 * time.Millisecond).Seconds()})
 }
 
 // seconds turns a timeout into a duration. Longer than a Duration holds is as

@@ -70,7 +70,9 @@ func readLines(ctx context.Context, f io.Reader, path string, args readArgs) (re
 	if notices != nil {
 		text = strings.TrimSuffix(text, "\n")
 	}
-	result.Content = protocol.TextContent(withNotices(text, notices...))
+	shown := withNotices(text, notices...)
+	result.Content = protocol.TextContent(shown)
+	result.Structured = func() json.RawMessage { return protocol.AppendString(nil, shown) }
 	if t.Truncated {
 		result.Details = truncationDetails(t)
 	}

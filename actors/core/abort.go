@@ -71,7 +71,7 @@ func (m *Machine) abortCallsOf(r *run, outcome string) {
 // clients look for its stopReason.
 func (m *Machine) abortTurn(r *run, outcome string) {
 	m.turnStart(r)
-	m.breakOff(r, newStream(m.model, m.now), protocol.StopAborted, abortedMessage, ending{outcome: outcome})
+	m.breakOff(r, m.newStream(), protocol.StopAborted, abortedMessage, ending{outcome: outcome})
 }
 
 // abortCalls gives every call without a result one that says so.

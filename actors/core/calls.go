@@ -19,6 +19,7 @@ type call struct {
 	partial protocol.ToolResult // the latest progress
 	result  *protocol.ToolResultMessage
 	entry   string // of the result
+	began   int64  // when its tool was started, epoch milliseconds; 0 if it was not
 	tasks   *tasks // of a call of the task tool that has begun
 	nesting
 }
@@ -264,6 +265,7 @@ func errorResult(text string) protocol.ToolResult {
 
 // runCall has a call carried out.
 func (m *Machine) runCall(c *call) {
+	c.began = m.now
 	m.do(StartTool{m.activity.begun(), c.ToolCall, c.unbound})
 }
 
@@ -314,6 +316,9 @@ func (in ToolDone) apply(m *Machine) {
 				in.Result, in.IsError = *refused, true
 			}
 		}
+		if in.Refused {
+			c.began = 0
+		}
 		m.returned(r, c, in.Result, in.IsError)
 	}
 }
@@ -359,15 +364,19 @@ func (m *Machine) finishCall(r *run, c *call, result protocol.ToolResult, isErro
 	}
 	result.Details = c.withApproved(result.Details)
 	end := protocol.ToolExecutionEnd{
-		ToolCallID: c.ID, ToolName: c.Name, Result: result, IsError: isError, ParentToolCallID: c.inner.parentID(), RunID: r.id,
+		ToolCallID: c.ID, ToolName: c.Name, Result: result, IsError: isError, DurationMs: m.ranFor(c), ParentToolCallID: c.inner.parentID(), RunID: r.id,
 	}
+	if m.set.Rules.MessageTimes && result.Structured != nil {
+		end.Result.StructuredContent, end.Result.IsError = result.Structured(), isError
+	}
+	end.Result.Structured = nil
 	if c.inner != nil {
 		m.emit(end)
 		m.innerOver(r, c, result, isError)
 		return
 	}
 	c.result = protocol.Seal(&protocol.ToolResultMessage{
-		ToolCallID: c.ID, ToolName: c.Name, Content: result.Content, Details: result.Details, IsError: isError, Timestamp: m.now,
+		ToolCallID: c.ID, ToolName: c.Name, Content: result.Content, Details: result.Details, IsError: isError, DurationMs: end.DurationMs, Timestamp: m.now,
 		StructuredContent: result.StructuredContent, Usage: c.usageOf(result.Usage), NestedCalls: c.nested,
 	})
 	c.final = c.final || result.Terminate
@@ -378,6 +387,15 @@ func (m *Machine) finishCall(r *run, c *call, result protocol.ToolResult, isErro
 	c.entry = m.appendMessage(protocol.MessageEntry{Message: c.result})
 	m.emit(end)
 	m.showResult(r, c)
+}
+
+// ranFor returns how long the tool of a call ran, in milliseconds; nil for a call that did not run, and in dialects
+// that do not tell it.
+func (m *Machine) ranFor(c *call) *int64 {
+	if !m.set.Rules.MessageTimes || c.began == 0 {
+		return nil
+	}
+	return new(m.now - c.began)
 }
 
 func (m *Machine) showResult(r *run, c *call) {

@@ -89,6 +89,7 @@ type ToolDone struct {
 	CallID     string
 	Result     protocol.ToolResult
 	IsError    bool
+	Refused    bool                 // the tool did not run: it is not known, or its arguments do not fit
 	Submission *protocol.Submission // what a child hands over; nil for any other call
 	Todos      []protocol.TodoPhase // the list that the session keeps from now on; nil for the one it has
 }

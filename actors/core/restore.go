@@ -268,7 +268,7 @@ func (m *Machine) stopCutOff(outcome string) {
 		m.work.unsettled = true
 		m.announceSettled(outcome)
 	case was.lost != nil:
-		m.breakOff(m.openRun(), newStream(m.model, m.now), protocol.StopAborted, abortedMessage, ending{outcome: outcome})
+		m.breakOff(m.openRun(), m.newStream(), protocol.StopAborted, abortedMessage, ending{outcome: outcome})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 type stream struct {
 	msg     *protocol.AssistantMessage // everything but the content
 	model   *protocol.Model            // for prices
+	level   protocol.ThinkingLevel     // that was asked for
 	blocks  []block
 	started bool            // message_start went out
 	size    int             // bytes of all blocks
@@ -39,6 +40,13 @@ func (in LoginWaits) apply(m *Machine) {
 	}
 }
 
+// newStream begins the answer to a request that is made now.
+func (m *Machine) newStream() *stream {
+	s := newStream(m.model, m.now)
+	s.level = m.Level()
+	return s
+}
+
 func newStream(model *protocol.Model, now int64) *stream {
 	return &stream{model: model, msg: &protocol.AssistantMessage{
 		Content: protocol.Content{}, API: model.API, Provider: model.Provider, Model: model.ID,
@@ -60,6 +68,9 @@ func (in StreamParts) apply(m *Machine) {
 		switch p := p.(type) {
 		case protocol.PartStart:
 			s.msg.ResponseID = p.ResponseID
+			if m.set.Rules.MessageTimes && p.Named != s.msg.Model {
+				s.msg.ResponseModel = p.Named
+			}
 			if by := p.Model; by != nil {
 				s.model, s.msg.API, s.msg.Provider, s.msg.Model = by, by.API, by.Provider, by.ID
 			}
@@ -239,9 +250,12 @@ func (in StreamEnd) apply(m *Machine) {
 	if m.set.Rules.AnswerTimes {
 		s.took(m.now)
 	}
+	if m.set.Rules.MessageTimes {
+		s.msg.RawStopReason = in.Done.Raw
+	}
 	if s.started && m.listens(HookMessageEnd) {
 		s.over = &in
-		s.hook = m.callHook(MessageEndHook{s.compose()})
+		s.hook = m.callHook(MessageEndHook{m.compose(s.stream)})
 		return
 	}
 	m.finishMessage(s.run, s.stream)
@@ -291,8 +305,11 @@ func overflows(model *protocol.Model, answer *protocol.AssistantMessage) bool {
 }
 
 // compose makes the message of its blocks.
-func (s *stream) compose() *protocol.AssistantMessage {
+func (m *Machine) compose(s *stream) *protocol.AssistantMessage {
 	msg := s.msg
+	if m.set.Rules.MessageTimes {
+		msg.DurationMs, msg.ThinkingLevel = new(m.now-msg.Timestamp), s.level
+	}
 	msg.Content = s.content()
 	fitStop(msg)
 	if msg.Usage.TotalTokens == 0 {
@@ -313,7 +330,7 @@ func fitStop(msg *protocol.AssistantMessage) {
 
 // finishMessage logs the assistant message and announces it whole.
 func (m *Machine) finishMessage(r *run, s *stream) {
-	msg := s.compose()
+	msg := m.compose(s)
 	m.counts.learn(m.size, msg.Usage)
 	r.answer, r.answerID = msg, m.appendMessage(protocol.MessageEntry{Message: msg})
 	if !s.started {

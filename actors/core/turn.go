@@ -106,7 +106,7 @@ func (m *Machine) show(r *run, msg protocol.Message) {
 func (m *Machine) ask(r *run) {
 	r.offered = m.tools
 	m.turns++
-	s := &streaming{step{run: r, attempt: m.newAttempt()}, newStream(m.model, m.now)}
+	s := &streaming{step{run: r, attempt: m.newAttempt()}, m.newStream()}
 	m.enter(s)
 	why := m.request(s.attempt, StartStream{
 		Attempt: s.attempt, Model: m.model, Level: m.Level(), Tools: m.tools, SystemPrompt: r.system, Must: m.mustCall(),
@@ -161,7 +161,7 @@ func (m *Machine) turnOver(r *run) {
 		m.endRun(r, ending{outcome: completed})
 	case m.overBudget() != "": // what follows needs the model
 		m.turnStart(r)
-		m.breakOff(r, newStream(m.model, m.now), protocol.StopError, m.overBudget().Error(), ending{outcome: failed})
+		m.breakOff(r, m.newStream(), protocol.StopError, m.overBudget().Error(), ending{outcome: failed})
 	case m.tooFull():
 		m.beginCompaction(&compacting{step: step{run: r}, reason: reasonThreshold})
 	default:

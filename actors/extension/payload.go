@@ -259,13 +259,13 @@ func readPatch(h core.ToolResultHook, raw json.RawMessage) (core.HookAnswer, err
 		if err != nil {
 			return nil, fmt.Errorf("tool_result: %w", err)
 		}
-		p.Result.Content = content
+		p.Result.Content, p.Result.Structured = content, nil
 	}
 	if len(r.Details) > 0 {
 		p.Result.Details = r.Details
 	}
 	if len(r.Structured) > 0 { // null takes it away
-		p.Result.StructuredContent = orNothing(r.Structured)
+		p.Result.StructuredContent, p.Result.Structured = orNothing(r.Structured), nil
 	}
 	if len(r.Usage) > 0 {
 		p.Result.Usage = orNothing(r.Usage)

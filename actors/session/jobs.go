@@ -83,7 +83,9 @@ func (s *Session) startTool(c actor.Context, e core.StartTool) {
 		done.Todos, done.Submission = work.Todos, work.Submission
 		s.inputs.cause(done)
 	default:
-		s.inputs.cause(worker.ToolEnd(e.Attempt, e.Call.ID, protocol.ToolResult{}, err))
+		done := worker.ToolEnd(e.Attempt, e.Call.ID, protocol.ToolResult{}, err)
+		done.Refused = true
+		s.inputs.cause(done)
 	}
 }
 

@@ -42,7 +42,7 @@ func ToolEnd(attempt core.Attempt, id string, result protocol.ToolResult, err er
 		done.IsError, done.Result = true, whole.ToolResult
 	case err != nil:
 		done.IsError = true
-		done.Result = protocol.ToolResult{Content: protocol.TextContent(err.Error())}
+		done.Result = protocol.ToolResult{Content: protocol.TextContent(err.Error()), Structured: result.Structured}
 		if errors.As(err, &sandboxed) {
 			done.Result.Details = sandboxed.Details()
 		}

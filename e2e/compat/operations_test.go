@@ -47,7 +47,7 @@ func testPiOpensOperations(t *testing.T, v harness.Pi) {
 	files, order := operations(d)
 
 	script := filepath.Join(p.Root, "read.mjs")
-	index := filepath.Join(dist, "index.js")
+	index := filepath.Join(v.Program(dist), "index.js")
 	p.WriteFile(script, strings.Replace(readWithPi, "INDEX", index, 1))
 	var paths []string
 	for _, name := range order {

@@ -26,7 +26,7 @@ func TestShapes(t *testing.T) {
 			{"union", []string{"0.31.1", "0.45.7", "0.74.2", "0.87.1"}},
 			{"s0", []string{"0.45.7"}},
 			{"s3", []string{"0.31.1"}},
-			{"pi1", []string{"0.87.1", "1.5.2"}},
+			{"pi1", []string{"0.87.1", "1.5.2", "1.6.0"}},
 		} {
 			t.Run(x.dialect, func(t *testing.T) {
 				ours, err := shape.Play(shape.Program{Command: []string{harness.Binary, "--dialect", x.dialect}, Dir: t.TempDir(), Settles: true,
@@ -62,21 +62,22 @@ var decisions = []decision{
 	// contains internals of its decoder.
 	{"", "", "message_update *", "message.content*|assistantMessageEvent.partial.content*", "missing", "an answer in progress is shown as far as the step"},
 	{"", "", "message_start assistant", "message.content[*", "missing", "likewise"},
-	{"", "0.87.1|1.5.2", "", "*usage.cacheWrite1h|*cost.totalFromProvider", "missing", "how a price came about is not told"},
-	{"", "0.87.1|1.5.2", "", "*rawStopReason|*responseModel|*durationMs|*message.thinkingLevel|*assistant].thinkingLevel", "missing", "not told"},
-	{"", "0.87.1|1.5.2", "message_start system|message_end system|entry message system", "", "missing", "the system prompt is no message"},
-	{"", "0.87.1|1.5.2", "", "*[system]|*toolsAdded|*sections|*systemMessage", "missing", "likewise"},
+	{"", "0.87.1|1.5.2|1.6.0", "", "*usage.cacheWrite1h|*cost.totalFromProvider", "missing", "how a price came about is not told"},
+	{"union", "0.87.1", "", "*rawStopReason|*responseModel|*durationMs|*message.thinkingLevel|*assistant].thinkingLevel", "missing", "members of pi1"},
+	{"", "0.87.1|1.5.2|1.6.0", "message_start system|message_end system|entry message system", "", "missing", "the system prompt is no message"},
+	{"", "0.87.1|1.5.2|1.6.0", "", "*[system]|*toolsAdded|*sections|*systemMessage", "missing", "likewise"},
 	{"union|s0|s3", "", "response get_last_assistant_text", "data.text", "null", "seeds s0 and s3 say that it is null"},
 	{"union", "", "queue_update", "", "missing", "queue_changed has it; see the feature queueUpdate"},
 	{"union", "0.87.1", "entry_appended", "", "missing", "see the feature entryEvents"},
 	{"union", "0.87.1", "bash_execution_update", "", "missing", "see the feature bashUpdates"},
 	{"union", "0.87.1", "message_update *", "usage*|assistantMessageEvent.id|assistantMessageEvent.toolName", "missing", "belongs to the short form; see the feature deltaUpdates"},
 	{"union", "0.74.2|0.87.1", "message_start assistant", "message.errorMessage", "missing", "on the wire of Anthropic a message is announced before it is asked for, as in pi 0.45"},
-	{"", "0.87.1", "response get_messages", "data.messages[toolResult].details", "sometimes missing", "as in the message's own events, where pi has details or not"},
+	{"", "0.87.1|1.6.0", "response get_messages", "data.messages[toolResult].details|data.messages[toolResult].durationMs", "sometimes missing", "as in the message's own events, where pi has details or not"},
 	{"", "1.5.2", "response get_entries|response get_tree", "*message.content", "sometimes missing", "the recordings have no bash command"},
 	{"", "1.5.2", "response get_entries", "data.entries[model_change].parentId", "type", "the recordings have no second model"},
 	{"", "1.5.2", "response get_tree", "*replacement", "null", "a context_edit; the recordings have none in a tree"},
-	{"", "1.5.2", "tool_execution_end", "result.structuredContent", "missing", "not told"},
+	{"", "1.5.2", "", "*durationMs", "sometimes missing", "the recordings have no call that does not run"},
+	{"", "1.5.2", "tool_execution_end", "result.structuredContent", "type", "the recordings have no call of read"},
 	{"", "1.5.2", "response *", "data.model.*|data.models[*", "missing", "what pi 1.5 keeps of a model for itself"},
 }
 

@@ -19,21 +19,23 @@ type Pi struct {
 	Package string // its name in the registry
 	Node    string // in Dir; empty for the one of the machine
 	Dist    string // of its JavaScript files, in the package
+	bundle  bool   // the program is the one of Dist's directory bundle: the package needs others that are not installed
 }
 
 // Pi0457 is the default target of the protocol. Pi0871 is the newest version that runs on the Node
-// of a current distribution. The others are versions whose client class has other methods: the one
-// that introduced hooks, one in between, and the newest, of which only the client class is used.
+// of a current distribution. Pi160 is the newest version. The others are versions whose client class has other methods:
+// the one that introduced hooks, and two in between.
 var (
 	Pi0311 = Pi{Version: "0.31.1", Dir: "0.31", Package: "@mariozechner/pi-coding-agent", Dist: "dist"}
 	Pi0457 = Pi{Version: "0.45.7", Dir: ".", Package: "@mariozechner/pi-coding-agent", Dist: "dist"}
 	Pi0742 = Pi{Version: "0.74.2", Dir: "0.74", Package: "@earendil-works/pi-coding-agent", Dist: "dist"}
 	Pi0871 = Pi{Version: "0.87.1", Dir: "newer", Package: "@earendil-works/pi-coding-agent", Node: "node_modules/.bin/node", Dist: "dist"}
 	Pi152  = Pi{Version: "1.5.2", Dir: "1.5", Package: "@earendil-works/pi-coding-agent", Node: "node_modules/.bin/node", Dist: "dist"}
+	Pi160  = Pi{Version: "1.6.0", Dir: "1.6", Package: "@earendil-works/pi-coding-agent", Node: "node_modules/.bin/node", Dist: "dist", bundle: true}
 )
 
 // Pis lists the versions of which the whole program can run.
-var Pis = []Pi{Pi0457, Pi0871}
+var Pis = []Pi{Pi0457, Pi0871, Pi160}
 
 // Install installs the locked packages. It returns the path of node and the directory of pi's
 // JavaScript files.
@@ -45,6 +47,14 @@ func (v Pi) Install(t *testing.T) (node, dist string) {
 		node = filepath.Join(dir, v.Node)
 	}
 	return node, filepath.Join(v.PackageDir(t), v.Dist)
+}
+
+// Program returns the directory of the whole program, cli.js and index.js, in a dist of Install.
+func (v Pi) Program(dist string) string {
+	if v.bundle {
+		return filepath.Join(dist, "bundle")
+	}
+	return dist
 }
 
 // PackageDir is the directory of the package, which exists after Install.
@@ -85,7 +95,7 @@ func NPMInstall(t *testing.T, dir string) (node string) {
 func (p *Place) StartPi(v Pi, args ...string) *Daemon {
 	p.T.Helper()
 	node, dist := v.Install(p.T)
-	cmd := exec.Command(node, append([]string{filepath.Join(dist, "cli.js"), "--mode", "rpc", "--provider", "mock", "--model", "mock-1"}, args...)...)
+	cmd := exec.Command(node, append([]string{filepath.Join(v.Program(dist), "cli.js"), "--mode", "rpc", "--provider", "mock", "--model", "mock-1"}, args...)...)
 	cmd.Dir, cmd.Env = p.Work, append(p.Environ(), "PI_OFFLINE=1")
 	d := p.StartCmd(cmd)
 	d.Foreign = true

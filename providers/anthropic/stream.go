@@ -54,7 +54,7 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 			delete(d.blocks, index) // some servers give all blocks the same index
 		}
 	case "message_start":
-		d.out.Start(data.Get("message.id").Str)
+		d.out.Start(data.Get("message.id").Str, data.Get("message.model").Str)
 		d.addUsage(data.Get("message.usage"))
 	case "message_delta":
 		d.addUsage(data.Get("usage"))

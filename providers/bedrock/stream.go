@@ -34,7 +34,7 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 	index := data.Get("contentBlockIndex").Int()
 	switch name {
 	case "messageStart":
-		d.out.Start("")
+		d.out.Start("", "")
 	case "contentBlockStart":
 		if call := data.Get("start.toolUse"); call.IsObject() {
 			d.call(index, call)

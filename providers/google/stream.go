@@ -40,7 +40,7 @@ func (d *decoder) Event(_ string, data gjson.Result) error {
 	}
 	candidate := data.Get("candidates.0")
 	if candidate.IsObject() {
-		d.out.Start(d.id)
+		d.out.Start(d.id, "")
 	}
 	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
 		d.add(part)

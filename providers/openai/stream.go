@@ -66,7 +66,7 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 	}
 	if !d.begun && choices.Exists() {
 		d.begun = true
-		d.out.Start(id.Str)
+		d.out.Start(id.Str, data.Get("model").Str)
 	}
 	if choice := choices.Get("0"); choice.IsObject() {
 		usage = d.choice(choice, usage)

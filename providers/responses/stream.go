@@ -59,7 +59,7 @@ func (d *decoder) Event(name string, data gjson.Result) error {
 		d.whole(d.same(data), key(data), data.Get("item"))
 		d.out.Alive()
 	case "response.created":
-		d.out.Start(data.Get("response.id").Str)
+		d.out.Start(data.Get("response.id").Str, "") // pi does not tell the name either
 	case "response.completed", "response.incomplete", "response.done":
 		return d.finish(data.Get("response"))
 	case "response.failed", "response.cancelled", "error":
@@ -282,7 +282,7 @@ func customArgs(input string) string {
 
 // finish ends the answer as the status of the response says.
 func (d *decoder) finish(response gjson.Result) error {
-	d.out.Start(response.Get("id").Str)
+	d.out.Start(response.Get("id").Str, "")
 	d.rest(response.Get("output"))
 	if usage := response.Get("usage"); usage.IsObject() {
 		d.out.UsageTimes(usageOf(usage), tierFactor(response.Get("service_tier").Str))

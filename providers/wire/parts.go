@@ -37,17 +37,17 @@ type block struct {
 func newParts(model *protocol.Model) *Parts { return &Parts{model: model} }
 
 // Start begins the answer. Without it the first block does; a second call
-// changes nothing.
-func (p *Parts) Start(responseID string) {
+// changes nothing. model is the provider's name of the model, "" if it did not say.
+func (p *Parts) Start(responseID, model string) {
 	if !p.started {
 		p.started = true
-		p.put(protocol.PartStart{ResponseID: responseID})
+		p.put(protocol.PartStart{ResponseID: responseID, Named: model})
 	}
 }
 
 // Open begins a block and returns its index. id and name are a tool call's.
 func (p *Parts) Open(kind protocol.BlockKind, id, name string) int {
-	p.Start("")
+	p.Start("", "")
 	p.blocks = append(p.blocks, block{kind: kind})
 	p.called = p.called || kind == protocol.BlockToolCall
 	index := len(p.blocks) - 1
@@ -102,7 +102,7 @@ func (p *Parts) Done(reason protocol.StopReason, raw string) {
 	if p.done {
 		return
 	}
-	p.Start("")
+	p.Start("", "")
 	for i := range p.blocks {
 		p.Close(i, protocol.PartBlockEnd{})
 	}

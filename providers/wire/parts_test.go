@@ -86,7 +86,7 @@ func TestString(t *testing.T) {
 func TestParts_order(t *testing.T) {
 	p := newParts(&protocol.Model{Cost: protocol.ModelCost{Input: 1_000_000}})
 	a := p.Open(protocol.BlockThinking, "", "")
-	p.Start("too late")
+	p.Start("too late", "")
 	b := p.Open(protocol.BlockToolCall, "id", "ls")
 	p.Close(a, protocol.PartBlockEnd{Signature: "s"})
 	p.Close(a, protocol.PartBlockEnd{Signature: "again"})

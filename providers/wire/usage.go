@@ -41,7 +41,7 @@ func (p *Parts) UsageHour(u protocol.Usage, hour int64) {
 }
 
 func (p *Parts) report(u protocol.Usage, cost protocol.Cost) {
-	p.Start("")
+	p.Start("", "")
 	u.TotalTokens = u.Input + u.Output + u.CacheRead + u.CacheWrite // for every wire alike
 	u.Cost = cost
 	u = u.Bounded()

@@ -8,7 +8,7 @@
 //
 //	npm install @mariozechner/pi-coding-agent@0.31.1     0.45.7 likewise, on Node 20
 //	npm install @earendil-works/pi-coding-agent@0.74.2   on Node 20
-//	npm install @earendil-works/pi-coding-agent@0.87.1 node@24
+//	npm install @earendil-works/pi-coding-agent@0.87.1 node@24     1.6.0 likewise, from e2e/rpcclient/1.6: dist/bundle/cli.js
 //
 // It uses the loopback interface only.
 package main
