@@ -119,7 +119,8 @@ func TestEntra_sources(t *testing.T) {
 				asked = r.URL.Host + r.URL.Path
 				assert.NoError(t, r.ParseForm())
 				assert.Equal(t, c.grant, r.PostForm.Get("grant_type"))
-				return answered(200, fmt.Sprintf(`{"access_token":"of-az","expires_in":"3600","expires_on":"%d","token_type":"Bearer","resource":"r"}`, time.Now().Add(time.Hour).Unix()), "Content-Type", "application/json")
+				// The library keeps tokens of machines for the whole process, unless they end soon.
+				return answered(200, fmt.Sprintf(`{"access_token":"of-az","expires_in":"60","expires_on":"%d","token_type":"Bearer","resource":"r"}`, time.Now().Add(time.Minute).Unix()), "Content-Type", "application/json")
 			}))}
 			signed, err := cloud.Signer(os.Getenv).Sign(t.Context(), "https://res.services.ai.azure.com/openai/v1/responses", nil)
 			require.NoError(t, err)
