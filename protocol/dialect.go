@@ -95,6 +95,7 @@ type Rules struct {
 	ContextOnly     bool `doc:"of a project that is not trusted only AGENTS.md and CLAUDE.md load"`                             // else all its texts
 	OverflowStands  bool `doc:"an answer whose request was larger than the window stands"`                                      // else it is made again after a compaction
 	FailAtOnce      bool `doc:"a failed request is not repeated before the run fails"`                                          // else twice, unless the settings say
+	AnswersAtOnce   bool `doc:"the first answer does not wait for session_start of extensions"`                                 // else for 100 ms at most
 	FullErrors      bool `doc:"errors of providers in the words of pi 1.x"`                                                     // else as in pi up to 0.74
 }
 
@@ -171,7 +172,7 @@ var dialects = map[Dialect]struct {
 	DialectS4: {
 		features: []Feature{FeatureUIAck},
 		wire:     Wire{TemplateSource: true},
-		rules:    Rules{OneDialog: true, OneBash: true, RustTexts: true, RefuseSlash: true, ForkFromBranch: true, FailAtOnce: true},
+		rules:    Rules{OneDialog: true, OneBash: true, RustTexts: true, RefuseSlash: true, ForkFromBranch: true, FailAtOnce: true, AnswersAtOnce: true},
 	},
 	DialectPi1: {
 		features: []Feature{

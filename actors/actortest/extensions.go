@@ -279,6 +279,54 @@ func (v *fakeVM) prepare(w extension.Prepare) {
 	})
 }
 
+// StartHost runs an extension whose handler of session_start shows a notice and registers a command, late1 in the first
+// session, late2 in the second.
+type StartHost struct {
+	Load, Handle time.Duration // how long loading and the handler take
+}
+
+func (h StartHost) Open(_ extension.Spec, sink func(extension.Said)) extension.VM {
+	v := &startVM{host: h, fake: &fakeVM{jobs: make(chan func(), 1000), quit: make(chan struct{}), sink: sink, host: &Extensions{vms: map[*fakeVM]bool{}}}}
+	go v.fake.run()
+	v.load()
+	return v
+}
+
+func (h StartHost) Close() error { return nil }
+
+type startVM struct {
+	host StartHost
+	fake *fakeVM
+	nth  int
+}
+
+func (v *startVM) registered(commands ...extension.CommandDef) extension.Registrations {
+	return extension.Registrations{Listens: []string{"session_start"}, Commands: commands}
+}
+
+func (v *startVM) load() {
+	v.fake.behind(v.host.Load, func() { v.fake.say(extension.Ready{Registrations: v.registered()}) })
+}
+
+// Say implements [extension.VM].
+func (v *startVM) Say(w extension.Word) {
+	switch w := w.(type) {
+	case extension.Rebind:
+		v.load()
+	case extension.Start:
+		v.fake.behind(v.host.Handle, func() {
+			v.nth++
+			v.fake.say(extension.Act{Name: "ui", Args: json.RawMessage(`{"method":"notify","message":"started"}`)})
+			v.fake.say(extension.Changed{Registrations: v.registered(extension.CommandDef{Name: fmt.Sprint("late", v.nth), Path: "x.ts"})})
+		})
+	case extension.Tell:
+		v.fake.behind(0, func() { v.fake.say(extension.Told{N: w.N}) })
+	case extension.Close:
+		v.fake.behind(0, func() { v.fake.end("") })
+	default:
+	}
+}
+
 // AskingHost runs an extension that opens a dialog before a session is left, and one in a session
 // that was left.
 type AskingHost struct{}

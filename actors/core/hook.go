@@ -34,6 +34,7 @@ func (s HookSet) Has(h HookSet) bool { return s&h != 0 }
 // Extensions is what the extensions of a session have registered, as far as the
 // rules depend on it. The zero value is a session without any.
 type Extensions struct {
+	Loaded  bool // there are some
 	Listens HookSet
 	// Refuse is why no tool may be called: an extension that must see every call
 	// is not there. "" refuses none.

@@ -372,12 +372,12 @@ func (m *Machine) takeWaiting() {
 }
 
 // takeUp handles a command that has waited: at once, if nothing was looked up for it, nor for
-// one before it, and it does not depend on extensions that are being loaded again.
+// one before it, and it does not depend on extensions: they are taken along, or loaded again.
 func (m *Machine) takeUp(c Command) {
 	_, isSaid := c.Cmd.(protocol.Expandable)
 	_, limits := c.Cmd.(protocol.SetBudget)
 	traits := protocol.TraitsOf(c.Cmd)
-	if m.lookUps == 0 && !isSaid && !limits && !traits.Is(protocol.NeedsModels) && !(m.reloading && traits.Is(protocol.NeedsExtensions)) {
+	if m.lookUps == 0 && !isSaid && !limits && !traits.Is(protocol.NeedsModels) && !((m.reloading || m.set.Extensions.Loaded) && traits.Is(protocol.NeedsExtensions)) {
 		m.dispatch(c)
 		return
 	}

@@ -37,7 +37,8 @@ type spans struct {
 // beginning is what comes before the answer to the first command: nothing.
 type beginning struct {
 	asked bool       // a command came
-	early []outgoing // what extensions had to say before that: it is told behind the first answer
+	early []outgoing // what extensions had to say before that: it is told behind the first answer, unless that waits for them
+	done  bool       // a command was executed, or has waited long enough for extensions
 }
 
 // wants are what some client has asked for, also one that is not there any more: it may

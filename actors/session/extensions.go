@@ -61,6 +61,7 @@ type loading struct {
 	others bool   // that has other extensions
 	nth    int    // session of theirs, from 0
 	asker  uint64 // the reload_resources that is answered when they are loaded, 0 for none
+	start  uint64 // number of the event after session_start, while commands wait for its handlers; 0 if none does
 }
 
 // over says whether nothing has to wait for it.

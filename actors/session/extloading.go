@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -25,8 +26,57 @@ func passes(cmd protocol.Command) bool {
 	return isClose || protocol.TraitsOf(cmd).Is(protocol.Answers)
 }
 
-// loading says whether extensions are being loaded, the first time or again.
-func (x *extensions) loading() bool { return x.load.again || x.pid != nil && !x.load.over() }
+// startTime limits how long commands wait for the handlers of session_start, and the first answer for the extensions.
+const startTime = 100 * time.Millisecond
+
+// loading says whether extensions are being loaded, the first time or again. Handlers of session_start count as part
+// of it for startTime: what they register is there when the next command is executed, as in pi.
+func (x *extensions) loading() bool {
+	return x.load.again || x.pid != nil && (!x.load.over() || x.load.start != 0)
+}
+
+// Timers of the start.
+type (
+	// startDue ends the wait for the handlers of the session_start before an event of an actor.
+	startDue struct {
+		nth   int
+		event uint64
+	}
+	// firstDue ends the wait of the first command.
+	firstDue struct{}
+)
+
+// startOver continues with the commands that wait for session_start.
+func (s *Session) startOver(c actor.Context) {
+	s.ext.load.start = 0
+	if s.ext.load.done {
+		s.answerReload()
+		s.retellLoaded(c)
+	}
+}
+
+func (s *Session) onStartDue(c actor.Context, m startDue) {
+	if m.nth == s.ext.nth && m.event == s.ext.load.start {
+		s.startOver(c)
+		s.clients.flush(c.ActorSystem().Root)
+	}
+}
+
+// onFirstDue executes the first command, if it does not need the extensions, without waiting for them any longer.
+func (s *Session) onFirstDue(c actor.Context) {
+	if s.clients.first.done {
+		return
+	}
+	s.clients.first.done = true
+	s.retell(c)
+	s.clients.flush(c.ActorSystem().Root)
+}
+
+// holdsFirst reports whether the first command of a session waits for its extensions whatever it is: in pi, what they
+// have to say at the start precedes the first answer.
+func (s *Session) holdsFirst() bool {
+	return !s.clients.first.done && !s.rules.AnswersAtOnce && s.ext.pid != nil
+}
 
 // busy says whether a command that needs extensions comes too early: they are being loaded, or, in
 // a run without RPC, which goes on with its next message when nothing comes of the last one any more,
@@ -36,9 +86,9 @@ func (s *Session) busy() bool {
 }
 
 // waits says whether a command has to wait until the extensions are ready for it: one that
-// needs them, and those behind it, too, for an abort is about what was sent before it.
+// needs them, the first one, and those behind it, too, for an abort is about what was sent before it.
 func (s *Session) waits(cmd protocol.Command) bool {
-	return s.busy() && (protocol.TraitsOf(cmd).Is(protocol.NeedsExtensions) || len(s.ext.load.held) > 0 && !passes(cmd))
+	return s.busy() && (protocol.TraitsOf(cmd).Is(protocol.NeedsExtensions) || (s.holdsFirst() || len(s.ext.load.held) > 0) && !passes(cmd))
 }
 
 // leaveWaits reports whether the end of the last client waits for the extensions: commands that were sent before it
@@ -50,6 +100,9 @@ func (s *Session) leaveWaits() bool {
 
 // hold keeps a message until the extensions are loaded.
 func (s *Session) hold(c actor.Context, m any) {
+	if s.holdsFirst() && len(s.ext.load.held) == 0 {
+		kernel.After(c, startTime, c.Self(), firstDue{})
+	}
 	s.ext.load.held = append(s.ext.load.held, m)
 	s.clients.unsent, s.clients.first.early = append(s.clients.first.early, s.clients.unsent...), nil // what they say may be what the command waits for
 	s.clients.flush(c.ActorSystem().Root)
@@ -61,12 +114,17 @@ type heldCommand struct{ core.Command }
 // lookUpAgain completes a command that waited in the machine. One that needs extensions waits for them as well:
 // a reload_resources before it may have ended those that were there when it came.
 func (s *Session) lookUpAgain(c actor.Context, cmd core.Command) {
-	ends := s.life.end != nil && s.life.end.abort
-	if s.ext.loading() && !cmd.FromExtension && !ends && protocol.TraitsOf(cmd.Cmd).Is(protocol.NeedsExtensions) {
+	if s.waitsAgain(cmd) {
 		s.hold(c, heldCommand{cmd})
 		return
 	}
 	s.inputs.cause(s.complete(cmd))
+}
+
+// waitsAgain reports whether a command that waited in the machine waits for extensions.
+func (s *Session) waitsAgain(cmd core.Command) bool {
+	ends := s.life.end != nil && s.life.end.abort
+	return s.ext.loading() && !cmd.FromExtension && !ends && protocol.TraitsOf(cmd.Cmd).Is(protocol.NeedsExtensions)
 }
 
 // releaseHeldCommands gives the machine the commands that lookUpAgain holds, without waiting any longer.
@@ -91,7 +149,7 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 	s.ext.commands = m.Commands
 	s.ext.regs++
 	set := &s.work.settings
-	set.Extensions = core.Extensions{Listens: extension.Listens(m.Listens), Refuse: m.Refuse}
+	set.Extensions = core.Extensions{Loaded: true, Listens: extension.Listens(m.Listens), Refuse: m.Refuse}
 	s.ext.refuseBash = m.RefuseBash
 	if s.shared.IgnoreExtensionErrors {
 		set.Extensions.Refuse, s.ext.refuseBash = "", ""
@@ -108,7 +166,7 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 	s.ext.events.Begin(s.m.Level(), s.file.Leaf())
 	s.addProviders(m.Providers)
 	s.step(c, core.Reconfigured{Settings: *set})
-	s.tellStart(m)
+	s.tellStart(c, m)
 	if s.ext.load.done || s.ext.load.asked {
 		return
 	}
@@ -131,13 +189,15 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 // tellStart sends session_start, with a snapshot that includes what the extensions registered. A second event
 // without handlers follows it: its answer shows that all handlers of session_start have returned. Work and
 // commands wait until then.
-func (s *Session) tellStart(m extension.Registered) {
+func (s *Session) tellStart(c actor.Context, m extension.Registered) {
 	if m.Start == 0 {
 		return
 	}
 	s.ext.send(words.Start{N: m.Start, Snapshot: s.snapshot(true)})
 	if s.ext.listens["session_start"] {
 		s.tellEvent(json.RawMessage(`{"type":"session_start_over"}`))
+		s.ext.load.start = s.ext.fence.told
+		kernel.After(c, startTime, c.Self(), startDue{s.ext.nth, s.ext.load.start})
 	}
 }
 
@@ -181,13 +241,20 @@ func (s *Session) onDiscovered(c actor.Context, m discovered) {
 // extensionsLoaded goes on with what has waited for them.
 func (s *Session) extensionsLoaded(c actor.Context) {
 	s.ext.load.done = true
-	s.answerReload()
+	if s.ext.load.start == 0 {
+		s.answerReload()
+	}
 	s.beginWork(c)
 	for _, a := range s.ext.asks.later {
 		s.ext.send(a)
 	}
 	s.ext.asks.later = nil
-	if s.ext.load.over() {
+	s.retellLoaded(c)
+}
+
+// retellLoaded executes the commands that have waited, unless they have to wait for others.
+func (s *Session) retellLoaded(c actor.Context) {
+	if !s.ext.loading() {
 		s.retell(c)
 	}
 }
@@ -237,7 +304,11 @@ func (s *Session) retell(c actor.Context) {
 				s.leave(c)
 			}
 		case heldCommand:
-			s.step(c, s.complete(m.Command))
+			if s.waitsAgain(m.Command) {
+				s.hold(c, m)
+			} else {
+				s.step(c, s.complete(m.Command))
+			}
 		}
 	}
 	s.askAgain(c)

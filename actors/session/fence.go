@@ -106,6 +106,9 @@ func cancels(by, work core.Effect) bool {
 // throughWith begins the work that waited.
 func (s *Session) throughWith(c actor.Context, n uint64) {
 	s.ext.fence.heard = max(s.ext.fence.heard, min(n, s.ext.fence.told))
+	if start := s.ext.load.start; start != 0 && s.ext.fence.heard >= start {
+		s.startOver(c)
+	}
 	s.beginWork(c)
 }
 

@@ -217,6 +217,10 @@ func (s *Session) dispatch(c actor.Context, m any) {
 		s.onModelAnswered(m)
 	case discovered:
 		s.onDiscovered(c, m)
+	case startDue:
+		s.onStartDue(c, m)
+	case firstDue:
+		s.onFirstDue(c)
 	case unseenDialog:
 		s.onUnseenDialog(m)
 	case leftBehind:
@@ -315,6 +319,7 @@ func (s *Session) command(c actor.Context, r link.Request) {
 		s.hold(c, r)
 		return
 	}
+	s.clients.first.done = true
 	_, cycles := r.Cmd.(protocol.CycleModel)
 	s.ext.events.Cycles(cycles)
 	s.reported.shown.by = r.Client.Name()

@@ -199,3 +199,18 @@ func TestReloadAtTheEndOfInput(t *testing.T) {
 		})
 	}
 }
+
+// TestSessionStartThatDoesNotEnd checks that commands are answered while a handler of session_start runs on, and that
+// work waits for it.
+func TestSessionStartThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	d := extended(p, `pi.on("session_start", () => new Promise(() => setInterval(() => {}, 1000))); pi.registerCommand("here", { handler() {} });`)
+	d.OK(`{"type":"get_state"}`)
+	assert.Equal(t, "here", d.OK(`{"type":"get_commands"}`).Get("commands.0.name").Str)
+	d.OK(`{"type":"prompt","message":"go"}`)
+	d.Event("message_end")
+	require.Zero(t, p.Model.RequestCount())
+	d.OK(`{"type":"abort"}`)
+	d.Event("agent_settled")
+}

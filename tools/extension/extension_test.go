@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -507,6 +508,29 @@ func TestTools(t *testing.T) {
 	last := c.Registrations.Tools[len(c.Registrations.Tools)-1]
 	require.Equal(t, "more", last.Name)
 	require.False(t, *last.DefaultActive)
+}
+
+// TestRegistrationsBeforeToldAreKnown checks that what handlers of an event register is known when the end of the
+// next event is.
+func TestRegistrationsBeforeToldAreKnown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "late.ts")
+	require.NoError(t, os.WriteFile(path, []byte(`export default (pi) => pi.on("session_start", async () => {
+		await new Promise((done) => setTimeout(done, 1));
+		pi.registerCommand("late", { handler() {} });
+	});`), 0o600))
+	w := load(t, path)
+	w.vm.Tell(1, json.RawMessage(`{"type":"session_start_over"}`))
+	for {
+		w.mu.Lock()
+		changed := slices.IndexFunc(w.said, func(s words.Said) bool { _, is := s.(words.Changed); return is })
+		told := slices.Index(w.said, words.Said(words.Told{N: 1}))
+		w.mu.Unlock()
+		if told >= 0 {
+			require.True(t, changed >= 0 && changed < told, show(w.said))
+			return
+		}
+		<-w.more
+	}
 }
 
 func TestModules(t *testing.T) {

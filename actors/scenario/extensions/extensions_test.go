@@ -321,3 +321,59 @@ func TestDialogsAgainAndAgain(t *testing.T) {
 		require.Less(t, host.Asked.Load(), uint64(200), "and not as fast as it asks")
 	})
 }
+
+// TestSessionStartBeforeAnswers checks that the first command, and each command that needs extensions, waits for
+// session_start: as long as that takes, but at most 100 ms.
+func TestSessionStartBeforeAnswers(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name         string
+		load, handle time.Duration
+		dialect      string
+		commands     []string
+		want         string // what is answered or shown, with the milliseconds and the commands of extensions
+	}{
+		{"state", 30 * ms, 20 * ms, "", []string{"get_state"}, "notify 50, get_state 50"},
+		{"commands", 30 * ms, 20 * ms, "pi1", []string{"get_commands", "get_state"}, "notify 50, get_commands 50 late1, get_state 50"},
+		{"s4", 30 * ms, 20 * ms, "s4", []string{"get_state", "get_commands"}, "get_state 0, notify 50, get_commands 50 late1"},
+		{"slow loading", 500 * ms, 20 * ms, "", []string{"get_state", "get_commands"}, "get_state 100, notify 520, get_commands 520 late1"},
+		{"slow handler", 30 * ms, 500 * ms, "", []string{"get_commands"}, "get_commands 130, notify 530"},
+		{"slow handler, state", 30 * ms, 500 * ms, "", []string{"get_state"}, "get_state 100, notify 530"},
+		{"another session", 30 * ms, 20 * ms, "", []string{"get_commands", "new_session", "get_state", "get_commands"},
+			"notify 50, get_commands 50 late1, new_session 50, get_state 50, notify 100, get_commands 100 late2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := filepath.Join(t.TempDir(), "x.ts")
+			require.NoError(t, os.WriteFile(found, nil, 0o600))
+			harness.Bubble(t, func(t *testing.T) {
+				b := harness.Start(t, func(config *actors.Config) {
+					config.Sessions.ExtensionHost = actortest.StartHost{Load: c.load, Handle: c.handle}
+					config.Sessions.Extensions.Sources = []string{found}
+				})
+				if c.dialect != "" {
+					b.Call(t, `{"type":"hello","dialect":"`+c.dialect+`"}`)
+				}
+				session, seen := b.Open(), len(b.Lines())
+				for _, name := range c.commands {
+					b.Send(`{"type":"` + name + `"` + harness.At(session) + `}`)
+				}
+				b.Settle()
+				var got []string
+				for at := range 600 {
+					for _, line := range b.Lines()[seen:] {
+						seen++
+						switch v := gjson.Parse(line); v.Get("type").Str {
+						case "response":
+							got = append(got, strings.TrimSpace(fmt.Sprint(v.Get("command").Str, " ", at, " ", v.Get("data.commands.0.name").Str)))
+						case "extension_ui_request":
+							got = append(got, fmt.Sprint(v.Get("method").Str, " ", at))
+						}
+					}
+					b.Advance(time.Millisecond)
+				}
+				require.Equal(t, c.want, strings.Join(got, ", "))
+				b.End()
+			})
+		})
+	}
+}

@@ -1786,6 +1786,7 @@ function tell(n, event) {
     await d.promise;
     cancels.delete("tell" + n);
     telling--;
+    flush(); // what handlers have registered is known when their end is
     call("told", n);
   })();
 }
