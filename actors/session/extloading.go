@@ -172,7 +172,13 @@ func (s *Session) registered(c actor.Context, m extension.Registered) {
 	}
 	for name := range s.shared.ExtensionOptions {
 		if !slices.ContainsFunc(m.Flags, func(f words.FlagDef) bool { return f.Name == name }) {
-			s.shared.complaints.about(fmt.Errorf("unknown option --%s: no extension has it", name))
+			err := fmt.Errorf("unknown option --%s: no extension has it", name)
+			if s.shared.SimilarOption != nil {
+				if similar := s.shared.SimilarOption("--" + name); similar != "" {
+					err = fmt.Errorf("%w (did you mean %q?)", err, similar)
+				}
+			}
+			s.shared.complaints.about(err)
 		}
 	}
 	s.work.nameUnknownTools(s.shared, s.ownTools(), s.spec)

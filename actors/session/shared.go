@@ -57,18 +57,20 @@ type Config struct {
 	NoSkills   bool
 	Extensions config.ExtensionFlags
 
-	ExtensionHost         extension.Host    // runs extensions; nil for nothing
-	ExtensionOptions      map[string]string // of the command line, which extensions may claim
-	IgnoreExtensionErrors bool              // a gate that cannot be loaded refuses nothing
-	Argv                  []string          // as extensions see the command line
-	ModelPatterns         []string          // --models
-	Confirm               []string          // tools that run only after the client confirmed
-	Durability            string            // process or sync
-	PermissionMode        string            // "" is what permissions.json says
-	ApprovalTimeout       time.Duration     // 0 for none
-	DenyUnattended        bool              // what nobody who is there can answer is answered no, though the session is retained
-	AskTrust              bool              // clients are asked whether they trust a project
-	Sandbox               tools.Sandbox     // of what sessions start, unless they want a stricter one
+	ExtensionHost    extension.Host    // runs extensions; nil for nothing
+	ExtensionOptions map[string]string // of the command line, which extensions may claim
+	// SimilarOption returns the option of troupe that resembles an unknown one, "" for none. nil: none does.
+	SimilarOption         func(name string) string
+	IgnoreExtensionErrors bool          // a gate that cannot be loaded refuses nothing
+	Argv                  []string      // as extensions see the command line
+	ModelPatterns         []string      // --models
+	Confirm               []string      // tools that run only after the client confirmed
+	Durability            string        // process or sync
+	PermissionMode        string        // "" is what permissions.json says
+	ApprovalTimeout       time.Duration // 0 for none
+	DenyUnattended        bool          // what nobody who is there can answer is answered no, though the session is retained
+	AskTrust              bool          // clients are asked whether they trust a project
+	Sandbox               tools.Sandbox // of what sessions start, unless they want a stricter one
 
 	Env     func(name string) string
 	Environ []string // of child processes, before secrets are taken out

@@ -16,6 +16,7 @@ type command struct {
 	details  string // further sentences
 	sections func() []section
 	rpc      bool                    // it also accepts the flags of a run without a verb
+	only     []string                // those of them that it accepts, nil for all
 	asPi     bool                    // it exists under the name pi, too
 	choices  func() []string         // words that its first argument may be
 	run      func(args []string) int // gets the words after the name; nil if the command it belongs to reads them
@@ -70,7 +71,7 @@ func serverCommands() []command {
 	}, {
 		name: "connect", summary: "Connect stdin and stdout to a running troupe serve.",
 		details:  "The session works in the directory of the client. Options that concern the whole server belong to troupe serve.",
-		sections: to, rpc: true, run: func(args []string) int { return exitCode(connect(args)) },
+		sections: to, rpc: true, only: perClient, run: func(args []string) int { return exitCode(connect(args)) },
 		examples: [][2]string{{"troupe connect --continue", "Open the newest session of this directory in the server."}},
 	}, {
 		name: "health", summary: "Exit with 0 if troupe serve takes clients.", sections: to,

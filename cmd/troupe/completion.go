@@ -128,7 +128,7 @@ func (c *command) allSections() (list []section) {
 		list = c.sections()
 	}
 	if c.rpc {
-		list = append(list, new(options).sections()...)
+		list = append(list, accepted(new(options).sections(), c.only)...)
 	}
 	return list
 }

@@ -46,7 +46,8 @@ func TestComplete(t *testing.T) {
 		"serve --failover ":        {"continue", "stop"},
 		"serve --sandbox w":        {"workspace"},
 		"serve --liste":            {"--listen"},
-		"connect --sess":           {"--session", "--session-id", "--session-dir"},
+		"connect --sess":           {"--session", "--session-id"},
+		"connect --sand":           nil, // an option of the daemon
 		"--session ":               {completeFiles},
 		"--cwd ":                   {completeDirs},
 		"--cwd=":                   {completeDirs},

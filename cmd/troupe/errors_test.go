@@ -135,6 +135,7 @@ var commandErrors = []struct {
 	{"serve revoke", 2, `serve revoke: DEVICE is missing (try troupe help serve revoke)`},
 	{"serve revoke nope", 1, `there is no device "nope": troupe serve devices lists them`},
 	{"connect --to DIR/none.sock", 1, `no daemon answers at DIR/none.sock: start one with troupe serve (dial unix DIR/none.sock: connect: no such file or directory)`},
+	{"connect --modle x", 2, `unknown option "--modle" (did you mean "--model"?)`},
 	{"connect --sandbox off", 2, `--sandbox is for the daemon: give it to troupe serve (try troupe help connect)`},
 	{"health x", 2, `health: unexpected argument "x" (try troupe help health)`},
 

@@ -171,7 +171,13 @@ func (c *command) help(all []command) string {
 	}
 	w.WriteString("\nExamples\n")
 	w.examples(c.examples)
-	if c.rpc {
+	switch {
+	case c.only != nil:
+		w.WriteString("\nThese options of troupe --mode rpc are accepted, too (troupe help describes them)\n")
+		for _, line := range wrapped(strings.Join(flagNames(accepted(new(options).sections(), c.only)), ", "), helpWidth-2) {
+			w.WriteString("  " + line + "\n")
+		}
+	case c.rpc:
 		w.WriteString("\nThe options of troupe --mode rpc are accepted, too: troupe help.\n")
 	}
 	return w.String()

@@ -170,6 +170,23 @@ func TestDefaultsAreTrue(t *testing.T) {
 	assert.Equal(t, []string{o.eof, o.durability, o.extensionErrors, s.drain.String(), s.pair}, []string{defaults["--eof"], defaults["--durability"], defaults["--extension-errors"], defaults["--drain"], defaults["--pair"]})
 }
 
+// TestServePagesNameFlags checks that the pages of servers and clusters describe every flag of troupe serve, and that
+// the flags that clients may have exist.
+func TestServePagesNameFlags(t *testing.T) {
+	pages := read(t, root+"/docs/serve.md") + read(t, root+"/docs/cluster/setup.md")
+	count := 0
+	for _, s := range new(serveOptions).sections() {
+		for _, f := range s.flags {
+			count++
+			assert.Regexp(t, "`"+f.names+"[ `=]", pages, "docs/serve.md and docs/cluster/setup.md")
+		}
+	}
+	assert.Greater(t, count, 25)
+	for _, name := range perClient {
+		assert.NotNil(t, flagNamed(name, new(options).sections()), name)
+	}
+}
+
 // runs runs a command line in this process, with a standard input that has ended, and returns what it has
 // printed.
 func runs(t *testing.T, args ...string) (out, errs string, code int) {

@@ -226,7 +226,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 			AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, Consent: o.consent, Budget: o.budget, NoContext: o.noContext,
 			Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
 			ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability, Sandbox: o.sandbox, PermissionMode: o.permission, ApprovalTimeout: o.approvals, DenyUnattended: o.unattended == "deny",
-			Extensions: o.extensionFlags(), ExtensionHost: host, ExtensionOptions: o.extensionOptions(),
+			Extensions: o.extensionFlags(), ExtensionHost: host, ExtensionOptions: o.extensionOptions(), SimilarOption: similarOption,
 			IgnoreExtensionErrors: o.extensionErrors == errorsIgnore, Argv: os.Args,
 			Env: os.Getenv, Environ: os.Environ(), Tools: toolset, Files: new(tools.Files), Guard: guard, Models: models, Logins: models,
 			Extend: func(list []providers.Registration) (session.Models, []error) { return models.With(list) },

@@ -88,7 +88,10 @@ func manualPage() string {
 		if i == 0 { // its options and examples are above
 			continue
 		}
-		if c.rpc {
+		switch {
+		case c.only != nil:
+			r.text("Of the options above, these are accepted, too: " + strings.Join(flagNames(accepted(all[0].sections(), c.only)), ", ") + ".")
+		case c.rpc:
 			r.text("The options above are accepted, too.")
 		}
 		if c.sections != nil {

@@ -411,7 +411,7 @@ func (s *serveOptions) page(scheme string, addr *net.TCPAddr) string {
 // perClient are the options of --mode rpc that one client can have for itself; the
 // others are the daemon's.
 var perClient = []string{
-	"--mode", "--cwd", "--session", "--session-id", "--continue", "-c", "--no-session", "--name", "-n", "--provider", "--model", "--thinking", "--tools", "-t", "--no-tools",
+	"--mode", "--cwd", "--session", "--session-id", "--continue", "--no-session", "--name", "--provider", "--model", "--thinking", "--tools", "--no-tools",
 	"--system-prompt", "--append-system-prompt", "--dialect", "--features", "--multi-session", "--eof", "--permission-mode", "--verbose",
 }
 
@@ -470,11 +470,17 @@ func clientOptions(args []string) (*options, error) {
 	if err != nil {
 		return nil, err
 	}
+	sections := new(options).sections()
+	own := accepted(sections, perClient)
 	for _, arg := range args {
 		name, _, _ := strings.Cut(arg, "=")
-		if strings.HasPrefix(name, "-") && name != "-" && !slices.Contains(perClient, name) {
-			return nil, fmt.Errorf("%s is for the daemon: give it to troupe serve", name)
+		if !strings.HasPrefix(name, "-") || name == "-" || flagNamed(name, own) != nil {
+			continue
 		}
+		if flagNamed(name, sections) == nil {
+			return nil, unknownOptionError(name, append(own, section{"", toFlag(new(string))}))
+		}
+		return nil, fmt.Errorf("%s is for the daemon: give it to troupe serve", name)
 	}
 	return o, nil
 }

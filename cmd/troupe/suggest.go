@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -61,6 +62,25 @@ func unknownOptionError(name string, sections []section) error {
 		return suggestion{fmt.Errorf("unknown option %q (did you mean %q?)", name, best)}
 	}
 	return fmt.Errorf("unknown option %q", name)
+}
+
+// similarOption returns the option of ours that was probably meant, "" for none.
+func similarOption(name string) string { return closest(name, flagNames(new(options).sections())) }
+
+// accepted returns the flags that have one of some names, all for nil.
+func accepted(sections []section, names []string) (list []section) {
+	for _, s := range sections {
+		kept := section{title: s.title}
+		for _, f := range s.flags {
+			if names == nil || slices.ContainsFunc(strings.Split(f.names, ", "), func(name string) bool { return slices.Contains(names, name) }) {
+				kept.flags = append(kept.flags, f)
+			}
+		}
+		if len(kept.flags) > 0 {
+			list = append(list, kept)
+		}
+	}
+	return list
 }
 
 // flagNames lists the names of flags.

@@ -291,6 +291,9 @@ func TestUnknownOptions(t *testing.T) {
 		assert.Contains(t, out, `"success":true`)
 		assert.Equal(t, named, strings.Contains(errs, "unknown option --preset: no extension has it"), errs)
 	}
+	_, errs, code = p.RunOnce(state, "--mode", "rpc", "--no-session", "-e", "~/preset.ts", "--modle", "x")
+	assert.Zero(t, code)
+	assert.Contains(t, errs, `unknown option --modle: no extension has it (did you mean \"--model\"?)`)
 	_, errs, code = p.RunOnce(state, "--mode", "rpc", "-e", "~/preset.ts", "-x")
 	assert.Equal(t, 2, code, errs)
 	p.WriteFile(filepath.Join(p.Home, "bad.ts"), `x`)
