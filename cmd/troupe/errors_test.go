@@ -189,7 +189,7 @@ var otherErrors = map[string]string{
 	"want continue or stop": "TestClusterChecks", "a root of mode none has no files, and so no path: leave out %s": "TestRootNone",
 	"node %s of this engine has keys of another authority: troupe cluster init was run twice; --cluster-dir has to come from the one that made those": "TestStrangers",
 	"want debug, info, warn or error": "TestBadVariables", "want %s": "TestBadVariables",
-	"it printed too much: a key has at most %d lines and %d bytes": "e2e/process", "signal: %s": "e2e/process", "exit status %d": "TestRunTool", "signal %v": "TestRunTool",
+	"it printed too much: a key has at most %d lines and %d bytes": "e2e/process", "signal: %s": "e2e/process", "exit status %d": "TestRunProgram", "signal %v": "TestRunTool",
 	"the run was cut short": "e2e/process",
 	"standard input has more than %d MiB: give the model the name of a file instead": "e2e/process", "%s: everything before the message together has more than %d MiB: attach less": "e2e/process",
 	"%s: a file of more than %d MiB cannot be attached": "e2e/process", "standard input: %w": "a failing disk",
@@ -294,7 +294,7 @@ func TestEveryErrorIsListed(t *testing.T) {
 		assert.Contains(t, formats, format, "no such error")
 		switch {
 		case strings.HasPrefix(where, "Test"):
-			assert.Contains(t, tests.String(), "func "+where+"(", format)
+			assert.True(t, strings.Contains(tests.String(), "func "+where+"("), "%q: no test %s", format, where)
 		case strings.HasPrefix(where, "e2e/"):
 			assert.DirExists(t, filepath.Join(root, where), format)
 		}
