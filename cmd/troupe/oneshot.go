@@ -173,6 +173,10 @@ func (c *oneShot) follow(command bool) bool {
 			_, _ = c.client.Do(context.Background(), protocol.ExtensionUIResponse{ID: event.ID, Cancelled: true})
 		case protocol.ApprovalRequest:
 			_, _ = c.client.Do(context.Background(), protocol.ApprovalResponse{ApprovalID: event.ID, OptionID: "no", Feedback: "Nobody could be asked."})
+		case protocol.AutoRetryStart:
+			c.sayRetry(event.ErrorMessage, event.Attempt, event.MaxAttempts, event.DelayMs)
+		case protocol.SummarizationRetryScheduled:
+			c.sayRetry(event.ErrorMessage, event.Attempt, event.MaxAttempts, event.DelayMs)
 		case protocol.AgentStart:
 			done = context.Background()
 		case protocol.AgentSettled:
@@ -184,6 +188,14 @@ func (c *oneShot) follow(command bool) bool {
 		case protocol.SessionFailed:
 			return true
 		}
+	}
+}
+
+// sayRetry says that a request failed and when it is repeated, so that the wait is not silent. Readers of the lines see
+// it there.
+func (c *oneShot) sayRetry(why string, attempt, most int, delayMs int64) {
+	if c.lines == nil {
+		fmt.Fprintf(c.stderr, "troupe: the request failed, retry %d of %d in %s: %s\n", attempt, most, time.Duration(delayMs)*time.Millisecond, why)
 	}
 }
 

@@ -276,3 +276,18 @@ func TestPrintMax(t *testing.T) {
 		assert.Contains(t, p.Model.Request(n+1).Body, "level="+want)
 	}
 }
+
+// TestPrintRetries checks that a single run says on stderr that it repeats a request, as for a server that refuses
+// connections.
+func TestPrintRetries(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	p.WriteFile(filepath.Join(p.AgentDir(), "settings.json"), `{"retry":{"maxRetries":2,"baseDelayMs":1,"provider":{"maxRetries":0}}}`)
+	p.WriteModels(`{"providers":{"gone":{"baseUrl":"http://127.0.0.1:1","apiKey":"k","api":"openai-completions","models":[{"id":"m"}]}}}`)
+	out, errs, code := p.RunOnce("", "-p", "--model", "gone/m", "go")
+	assert.Equal(t, 1, code)
+	assert.Empty(t, out)
+	assert.Contains(t, errs, "troupe: the request failed, retry 1 of 2 in 1ms: ")
+	assert.Contains(t, errs, "troupe: the request failed, retry 2 of 2 in 2ms: ")
+	assert.Contains(t, errs, "127.0.0.1:1")
+}
