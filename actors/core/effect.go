@@ -133,10 +133,10 @@ type ChildSpec struct {
 	Mode         protocol.PermissionMode // the parent's: a child may do no more unasked
 	MaxRuntimeMs int64                   // 0 for no limit
 	BudgetShare
-	WarnAt       float64                 // the part of the agent's limits at which clients are warned
-	SoftRequests int                     // requests after which the child is asked to end, 0 for never
-	Workspace    string                  // the directory that it works in, "" for its parent's
-	Resume       Earlier                 // the child to go on with
+	WarnAt       float64 // the part of the agent's limits at which clients are warned
+	SoftRequests int     // requests after which the child is asked to end, 0 for never
+	Workspace    string  // the directory that it works in, "" for its parent's
+	Resume       Earlier // the child to go on with
 }
 
 // Earlier is what a child has left that has ended.

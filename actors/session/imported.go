@@ -43,6 +43,12 @@ func (h *Shared) takeIn(path string, header protocol.Header, how asFile) (*store
 	if len(st.Queue) > 0 && !h.ownFile(path) { // whoever has queued it, the cluster would deliver it
 		return nil, protocol.CodeInvalidFile.Errorf("Session file has queued input, and is in none of the user's session directories: %s", path)
 	}
+	wants := h.Cluster.wants(link.OpenSpec{}.Wants, old.Header().Cwd)
+	if cwd := cwdOf(old); !how.elsewhere && wants.Dir == "" { // a refused client must not have moved the session
+		if err := outsideRoots(how.allowed, cwd); err != nil {
+			return nil, err
+		}
+	}
 	if cwd := old.Header().Cwd; !how.elsewhere && filepath.IsAbs(cwd) {
 		if err := checkCwd(cwd); err != nil { // nobody could open it, and the file would be the cluster's
 			return nil, err
@@ -52,7 +58,7 @@ func (h *Shared) takeIn(path string, header protocol.Header, how asFile) (*store
 	if store.CheckSessionID(id) != nil {
 		id = header.ID
 	}
-	k := h.keep(id, h.Cluster.wants(link.OpenSpec{}.Wants, old.Header().Cwd))
+	k := h.keep(id, wants)
 	err = old.View().Text(k.Commit)
 	k.Close(false)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"troupe/actors/core"
 	"troupe/protocol"
+	"troupe/store"
 	"troupe/tools"
 	"troupe/tools/git"
 )
@@ -147,11 +148,20 @@ type settingsOfIsolation struct {
 	lines           int // of the output of a check that a repair is shown
 }
 
+// isolationBase returns the directory of all workspaces: the setting task.isolation.base, in which ~ stands for the
+// home directory, or the default.
+func isolationBase(setting string, h *Shared) string {
+	if setting == "" {
+		return git.DefaultDir(h.Env)
+	}
+	return store.ExpandHome(setting, h.Home)
+}
+
 // isolation is that of the session as it stands.
 func (s *Session) isolation() isolation {
 	f := &s.work.files.Task
 	iso := isolation{
-		all: s.shared.isolated.in(cmp.Or(f.Isolation.Base, git.DefaultDir(s.shared.Env))), env: s.bashEnv(), session: s.file.id,
+		all: s.shared.isolated.in(isolationBase(f.Isolation.Base, s.shared)), env: s.bashEnv(), session: s.file.id,
 		files: strings.TrimSuffix(s.file.path, ".jsonl"), shared: s.shared.isolated, slots: s.shared.isolated.checks,
 		settings: settingsOfIsolation{
 			branch: f.Isolation.Merge == "branch", surface: !f.Isolation.Apply, carry: f.Isolation.Carry, carryBy: f.Isolation.CarryBy,

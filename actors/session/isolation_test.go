@@ -63,3 +63,11 @@ func TestMergeOfAnotherMachine(t *testing.T) {
 	require.Contains(t, r.Err, "is not on this machine")
 	require.NoDirExists(t, gone)
 }
+
+// TestIsolationBase expands ~ in task.isolation.base, as in every other setting that names a directory.
+func TestIsolationBase(t *testing.T) {
+	h := &Shared{Config: Config{Home: "/home/u"}}
+	require.Equal(t, "/home/u/wt", isolationBase("~/wt", h))
+	require.Equal(t, "/home/u", isolationBase("~", h))
+	require.Equal(t, "/w", isolationBase("/w", h))
+}

@@ -341,7 +341,7 @@ func (l *loader) existing() (*store.Log, *protocol.Error) {
 		return l.spec.Log, nil
 	case l.spec.Path != "":
 		header := store.NewHeader(l.spec.ID, l.spec.Cwd, l.spec.Parent, time.Now().UnixMilli())
-		return l.shared.openPath(l.spec.Path, header, asFile{elsewhere: l.spec.CwdSet, handle: l.claimant()})
+		return l.shared.openPath(l.spec.Path, header, asFile{elsewhere: l.spec.CwdSet, handle: l.claimant(), allowed: l.spec.Allowed})
 	case l.shared.Cluster != nil && l.spec.ID != "" && !l.spec.Memory && l.spec.Child == nil:
 		return l.shared.openKept(l.spec, asKept{byHandle, l.claimant()})
 	}
@@ -499,6 +499,8 @@ type asFile struct {
 	create    bool   // one that is not there becomes a new session
 	elsewhere bool   // the session is to work in another directory than it says
 	handle    string // that is to have it, see [Cluster.claimant]; "" if that is not known yet
+	// allowed are the directories that the client may name, see [link.OpenSpec]; nil for all.
+	allowed func(path string) bool
 }
 
 // openPath opens a session file. An empty file, and with create a missing one,

@@ -140,7 +140,7 @@ func (l *loader) switchTo(path string) (p loadedSession) {
 	if id := l.shared.Cluster.idOf(path); id == l.handle && l.known {
 		p.log, p.err = l.shared.openKept(link.OpenSpec{ID: id, Claim: true}, asKept{back, l.claimant()})
 	} else {
-		p.log, p.err = l.shared.openPath(path, header, asFile{create: l.rules.CreateOnSwitch, elsewhere: l.spec.CwdSet, handle: l.claimant()})
+		p.log, p.err = l.shared.openPath(path, header, asFile{create: l.rules.CreateOnSwitch, elsewhere: l.spec.CwdSet, handle: l.claimant(), allowed: l.allowed})
 	}
 	if p.err != nil {
 		return p

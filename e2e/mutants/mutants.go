@@ -111,6 +111,7 @@ var mutants = []mutant{
 	{"session_start does not show what extensions have registered", "actors/session/extloading.go", "words.Start{N: m.Start, Snapshot: s.snapshot(true)}", "words.Start{N: m.Start}", []string{"./e2e/extensions", "-run", "TestSessionStartSees"}},
 	{"calls of extensions come before session_start", "tools/extension/calls.go", "v.started && !leaves {", "v.ready && !leaves {", []string{"./tools/extension", "-run", "TestCallsWaitForSessionStart"}},
 	{"who asks again where nobody is there is answered at once", "actors/session/extdialogs.go", "a.unseen > maxDialogs", "a.unseen > 1<<40", []string{"./actors/scenario/extensions", "-run", "TestDialogsAgainAndAgain"}},
+	{"paths: a refused file has moved into the cluster", "actors/session/imported.go", "!how.elsewhere && wants.Dir == \"\" {", "false {", []string{"./actors/scenario/failover", "-run", "TestTakenInOutsideRoots"}},
 	{"budget: dense text is reserved as prose", "actors/core/counted.go", "ratio := float64(maxTokenRatio)\n\tif c.Ratio > 0 {", "ratio := float64(1)\n\tif false {", []string{"./actors/core", "-run", "TestTreeOfBudgets|TestTokenCounts"}},
 	{"budget: a child does not know what its parent has counted", "actors/core/task_item.go", "spec.Draws, spec.Counts = drawsBelow(it.limited), m.counts", "spec.Draws = drawsBelow(it.limited)", []string{"./actors/core", "-run", "TestCountsOfParents"}},
 	{"realm: an extension replaces then of promises", "tools/extension/prelude/core.js", "  keep(promises, \"then\", () => then);\n", "", realms},

@@ -36,6 +36,29 @@ func TestNotTakenIn(t *testing.T) {
 	})
 }
 
+// TestTakenInOutsideRoots refuses a client over the network whose file works outside of --root, and does not
+// move the session into the cluster: its owner can still open the file.
+func TestTakenInOutsideRoots(t *testing.T) {
+	harness.Bubble(t, func(t *testing.T) {
+		alone := harness.Start(t)
+		s := alone.Open()
+		alone.Run(s, "~a~ one")
+		path := alone.Call(t, `{"type":"get_state"`+harness.At(s)+`}`).Get("data.sessionFile").Str
+		alone.End()
+		was := alone.Disk.Mem().ReadFile(path)
+
+		engine, h := clustertest.New(1, 0), &actortest.History{}
+		a := nodetest.Start(t, engine, h, "a", func(c *actors.Config) {
+			c.Conn.Allowed = func(named string) bool { return named == path }
+		})
+		require.NoError(t, a.Disk.Mem().MkdirAll("/sessions"))
+		a.Disk.Mem().WriteFile(path, was)
+		assert.Equal(t, "forbidden", harness.Code(a.Call(t, fmt.Sprintf(`{"type":"open_session","sessionPath":%q}`, path))))
+		assert.Equal(t, string(was), string(a.Disk.Mem().ReadFile(path)), "nothing says that the session has moved")
+		a.End()
+	})
+}
+
 // TestTakenIn checks that a file written by pi becomes a session of the cluster with all its lines,
 // and that it cannot be opened outside of the cluster afterwards. An export equals the log.
 func TestTakenIn(t *testing.T) {
