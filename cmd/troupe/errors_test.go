@@ -189,7 +189,7 @@ var otherErrors = map[string]string{
 	"want continue or stop": "TestClusterChecks", "a root of mode none has no files, and so no path: leave out %s": "TestRootNone",
 	"node %s of this engine has keys of another authority: troupe cluster init was run twice; --cluster-dir has to come from the one that made those": "TestStrangers",
 	"want debug, info, warn or error": "TestBadVariables", "want %s": "TestBadVariables",
-	"it printed too much: a key has at most %d lines and %d bytes": "e2e/process", "signal: %s": "e2e/process", "exit status %d": "TestRunProgram", "signal %v": "TestRunTool",
+	"it printed too much: a key has at most %d lines and %d bytes": "e2e/process", "signal: %s": "e2e/process", "exit status %d": "TestRunProgram", "signal %v": "TestRunProgram",
 	"the run was cut short": "e2e/process",
 	"standard input has more than %d MiB: give the model the name of a file instead": "e2e/process", "%s: everything before the message together has more than %d MiB: attach less": "e2e/process",
 	"%s: a file of more than %d MiB cannot be attached": "e2e/process", "standard input: %w": "a failing disk",
