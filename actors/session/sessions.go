@@ -22,8 +22,8 @@ type sessions struct {
 	shared *Shared
 	made   int
 	table  map[string]*member
-	ending *actor.PID  // is told when no session is left; nil until the end has begun
-	give   *time.Timer // sends giveBackDue; nil until there is a reason
+	ending *actor.PID // is told when no session is left; nil until the end has begun
+	give   giving
 
 	aborting bool // at the end runs are aborted
 
@@ -75,8 +75,11 @@ func (s *sessions) Receive(c actor.Context) {
 		if e := s.table[m.handle]; e != nil {
 			s.changed(c, e, m.info)
 		}
-		if m.info.Status == "parked" {
-			s.giveBackSoon(c)
+		switch m.info.Status {
+		case "parked":
+			s.giveBackSoon(c, true)
+		case "idle":
+			s.giveBackSoon(c, false)
 		}
 	case gaveUp:
 		if e := s.table[m.handle]; e != nil {
@@ -121,7 +124,9 @@ func (s *sessions) Receive(c actor.Context) {
 	case link.AskFiles:
 		s.askFiles(c, m)
 	case giveBackDue:
-		kernel.Go(c.ActorSystem().Root, c.Self(), s.shared.GiveBack)
+		always := s.give.always
+		s.give.always = false
+		kernel.Go(c.ActorSystem().Root, c.Self(), func() { s.shared.GiveBack(always) })
 	case link.EndAll:
 		s.ending, s.aborting = c.Sender(), s.aborting || m.Abort
 		s.tellAll(c, link.Leave{Abort: m.Abort, Final: true, GoesOn: m.GoesOn})
@@ -129,8 +134,8 @@ func (s *sessions) Receive(c actor.Context) {
 	case *actor.Terminated:
 		s.terminated(c, m.Who)
 	case *actor.Stopping:
-		if s.give != nil {
-			s.give.Stop()
+		if s.give.timer != nil {
+			s.give.timer.Stop()
 		}
 	}
 }
@@ -264,20 +269,27 @@ func (s *sessions) maybeNone(c actor.Context) {
 	}
 }
 
-// giveBackAfter is how long no session has been opened or parked when memory is given
+// giveBackAfter is how long no session has been opened, parked or idle when memory is given
 // back: they tend to come, and to fall asleep, together.
 const giveBackAfter = time.Second
+
+// giving is when memory is given back.
+type giving struct {
+	timer  *time.Timer // sends giveBackDue; nil until there is a reason
+	always bool        // also if it is little: sessions were opened or parked
+}
 
 // giveBackDue says that nothing of the kind has happened for that long.
 type giveBackDue struct{}
 
-func (s *sessions) giveBackSoon(c actor.Context) {
+func (s *sessions) giveBackSoon(c actor.Context, always bool) {
+	s.give.always = s.give.always || always
 	switch {
 	case s.shared.GiveBack == nil:
-	case s.give == nil:
-		s.give = kernel.After(c, giveBackAfter, c.Self(), giveBackDue{})
+	case s.give.timer == nil:
+		s.give.timer = kernel.After(c, giveBackAfter, c.Self(), giveBackDue{})
 	default:
-		s.give.Reset(giveBackAfter)
+		s.give.timer.Reset(giveBackAfter)
 	}
 }
 
@@ -381,7 +393,7 @@ func (s *sessions) spawnAs(c actor.Context, m link.SpawnSession, handle string) 
 		c.Send(pid, link.Join{Client: m.Client, Hears: m.Hears, Owed: m.Owed})
 	}
 	if len(s.table) > 1 && m.Spec.Child == nil { // what opening needs is used once; children begin to work at once
-		s.giveBackSoon(c)
+		s.giveBackSoon(c, true)
 	}
 }
 

@@ -41,8 +41,9 @@ type Config struct {
 
 	// GiveBack returns memory to the system that is not needed any more, since
 	// the runtime is in no hurry to. It is called, on a goroutine of its own,
-	// a moment after sessions were parked. Nil is for tests.
-	GiveBack func()
+	// a moment after sessions were parked, and, with always false, a moment after a session became idle: then
+	// only if it is worth the collection. Nil is for tests.
+	GiveBack func(always bool)
 
 	Cluster    *Cluster       // that keeps sessions; nil for none
 	AgentDir   string         // pi's agent directory: sessions, settings, resources

@@ -3,6 +3,8 @@ package main
 import (
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
 )
 
 // How often garbage is collected: seldom where little lives, since that costs time; often
@@ -48,4 +50,32 @@ func (t *gcTuner) look() {
 		t.now = want
 		debug.SetGCPercent(want)
 	}
+}
+
+// idleMemory is by how many bytes the heap may have grown after a run without being collected for it.
+const idleMemory = 32 << 20
+
+// heapKept is the size of the heap when memory was returned last.
+var heapKept atomic.Uint64
+
+// giveBack returns memory to the system: always, or if the heap has grown much since it did so last. A large prompt
+// leaves many times its size, and an idle process has no other reason to collect.
+func giveBack(always bool) {
+	kept := heapKept.Load()
+	if always || residentHeap() > kept+max(idleMemory, kept/4) {
+		debug.FreeOSMemory()
+		heapKept.Store(residentHeap())
+	}
+}
+
+// residentHeap is how many bytes of memory the heap has from the system.
+func residentHeap() (bytes uint64) {
+	heap := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+	}
+	metrics.Read(heap)
+	for _, s := range heap {
+		bytes += s.Value.Uint64()
+	}
+	return bytes
 }

@@ -30,3 +30,17 @@ func TestGCTuner(t *testing.T) {
 }
 
 var lives []byte // a variable of the function may live longer than it is used
+
+// TestGiveBack checks that much garbage is returned to the system.
+func TestGiveBack(t *testing.T) {
+	giveBack(true)
+	before := residentHeap()
+	lives = make([]byte, 4*idleMemory)
+	for i := range lives {
+		lives[i] = 1
+	}
+	assert.Greater(t, residentHeap(), before+3*idleMemory)
+	lives = nil
+	giveBack(false)
+	assert.Less(t, residentHeap(), before+idleMemory)
+}

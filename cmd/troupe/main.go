@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"os/user"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -222,7 +221,7 @@ func configure(o *options, log zerolog.Logger) (*actors.Config, error) {
 		},
 		DrainLimit: o.drainLimit,
 		Sessions: session.NewShared(session.Config{
-			Version: version, MaxSessions: o.maxSessions, ParkAfter: o.parkAfter, GiveBack: debug.FreeOSMemory,
+			Version: version, MaxSessions: o.maxSessions, ParkAfter: o.parkAfter, GiveBack: giveBack,
 			AgentDir: agentDir, SessionDir: o.sessionDir, Home: home, Consent: o.consent, Budget: o.budget, NoContext: o.noContext,
 			Prompts: o.prompts, Skills: o.skills, NoPrompts: o.noPrompts, NoSkills: o.noSkills,
 			ModelPatterns: o.models, Confirm: o.confirm, Durability: o.durability, Sandbox: o.sandbox, PermissionMode: o.permission, ApprovalTimeout: o.approvals, DenyUnattended: o.unattended == "deny",

@@ -21,10 +21,16 @@ import (
 // were opened together, and once each time that several are parked together.
 func TestParkingGivesBack(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
-		var given atomic.Int32
+		var given, idle atomic.Int32
 		b := harness.Start(t, func(c *actors.Config) {
 			c.Sessions.ParkAfter = time.Minute
-			c.Sessions.GiveBack = func() { given.Add(1) }
+			c.Sessions.GiveBack = func(always bool) {
+				if always {
+					given.Add(1)
+				} else {
+					idle.Add(1)
+				}
+			}
 		})
 		b.Advance(2 * time.Second)
 		require.Zero(t, given.Load(), "one session that is there from the start")
@@ -46,6 +52,7 @@ func TestParkingGivesBack(t *testing.T) {
 		assert.EqualValues(t, 1, given.Load())
 		sleep("b")
 		assert.EqualValues(t, 2, given.Load())
+		assert.NotZero(t, idle.Load(), "after a run, in case it has left much")
 		b.End()
 		b.Check()
 	})
