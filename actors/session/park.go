@@ -41,14 +41,12 @@ func (t *idleTimer) stop() {
 	}
 }
 
-// A parked session keeps its machine and its file, and gives back what can be made
-// again from those: the context of the branch, texts of the project, images made
-// fit for models. Its extensions stay: what they remember is nowhere else. The next
-// command finds everything as it was, and so does an extension that does something. Where another
-// program has changed the file meanwhile, or under the feet of a live session, it
-// is opened again first, as after a crash. If that fails, because it is gone,
-// another process has it, or there are too many open files, whoever asked hears of
-// that and the session stays parked: the next one who asks may have more luck.
+// A parked session keeps its state machine and its file, and frees everything that can be rebuilt:
+// the context of the branch, texts of the project, and images converted for models. Extensions stay
+// loaded, since their state exists only in memory. The next command restores the session. If another
+// program has changed the file meanwhile, the session is opened again first, as after a crash. If
+// that fails, because the file is gone or locked or too many files are open, the command returns the
+// error and the session stays parked. The next command tries again.
 
 // rest comes behind each message: a session whose file has changed is parked as
 // soon as nothing goes on, any other one when it has been idle long enough.

@@ -14,7 +14,7 @@ import (
 // plainPages are the pages that are held to the limits below: those that a newcomer reads first.
 var plainPages = []string{
 	"README.md", "docs/getting-started.md", "docs/troubleshooting.md", "docs/configuration.md", "docs/cli.md", "docs/clients.md", "docs/dependencies.md",
-	"docs/serve.md", "docs/api.md", "docs/pi-compatibility.md",
+	"docs/serve.md", "docs/api.md", "docs/pi-compatibility.md", "docs/tasks.md",
 	"docs/contributing.md", "docs/changelog.md", "docs/security-reporting.md", "docs/decisions/README.md",
 	"docs/architecture.md", "docs/logins.md", "docs/extensions.md", "docs/tested-extensions.md", "docs/performance.md",
 	"docs/cluster/setup.md", "docs/cluster/clients.md", "docs/cluster/operations.md", "docs/cluster/limits.md",
