@@ -4,7 +4,7 @@ TOOL  := go tool -modfile=.ci/tools.mod
 PKGS  := ./...
 SEED  ?= 0
 
-.PHONY: help build install check fmt vet lint sumtype test allocs generate generate-check e2e fuzz bench cover chaos chaos-long cluster cluster-long mutants live-logins cluster-demo flakes long clean
+.PHONY: help build install check fmt vet lint sumtype test allocs generate examples generate-check e2e fuzz bench cover chaos chaos-long cluster cluster-long mutants live-logins cluster-demo flakes long clean
 
 help: ## print the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -43,6 +43,13 @@ test: ## tests of every room, those where goroutines meet with the race detector
 
 generate: ## write the reference and the schema from the tables of commands and events
 	go test ./cmd/troupe -run TestGenerated -update
+
+EXAMPLES := clients supervision failover moves relay
+examples: ## record the examples of the reference from tests, and write the reference
+	go test -count=1 -p 1 $(EXAMPLES:%=./actors/scenario/%) -args -examples.update
+	go test -count=1 ./e2e/serve -run '^TestServeAsksAgain$$' -args -examples.update
+	go test -count=1 ./e2e/wire -run '^TestScripts$$' -args -examples.update
+	$(MAKE) generate
 
 generate-check: ## the generated files are fresh
 	go test ./cmd/troupe -run TestGenerated

@@ -63,7 +63,7 @@ type Wire struct {
 	PendingStop     bool `doc:"assistant messages start with stopReason pending"` // else stop
 	SourceInfo      bool `doc:"get_commands has sourceInfo"`
 	NoLocation      bool `doc:"get_commands has no location and path"`
-	TemplateSource  bool `doc:"get_commands calls prompts template"`
+	TemplateSource  bool `doc:"get_commands returns the source template for prompt templates"`
 }
 
 // Rules are how a session behaves: the part of a dialect that all its clients
@@ -72,31 +72,31 @@ type Wire struct {
 type Rules struct {
 	ParallelTools   bool // tool calls of one message run at the same time and are never skipped (feature parallelTools)
 	MaxLevel        bool // there is the thinking level max (feature maxLevel)
-	IdleQueueWaits  bool `doc:"steer and follow_up while idle only queue"`               // else they start a run
-	OneDialog       bool `doc:"one dialog at a time is shown, the others wait"`          // else all at once
-	OneBash         bool `doc:"one bash command at a time"`                              // else several run at once
-	RetryEndEarly   bool `doc:"auto_retry_end right after the answer"`                   // else after agent_end
-	RejectPromptGap bool `doc:"a prompt during a retry wait or a compaction is refused"` // else accepted
-	RustTexts       bool `doc:"the busy error and the end of a cancelled retry in pi_agent_rust's words"`
-	PiscesWords     bool `doc:"calls of the tool task are refused, and their results told, in pisces's words"`
-	AnswerTimes     bool `doc:"answers say how long they took, in duration and ttft, and keep it in the file"`
-	MessageTimes    bool `doc:"answers and results say how long they took, in durationMs, and answers the names of their provider and the thinking level"`
-	QuietNotes      bool `doc:"what a stream rule or a list of todos tells the model at the beginning of a run is no event, and in get_messages only"`
-	RefuseSlash     bool `doc:"steer and follow_up refuse what begins with / and is neither a prompt nor a skill"`
-	TodoTool        bool `doc:"a session begins with the tool todo_write active"` // else set_todos or --tools switches it on
-	TaskTool        bool `doc:"a session begins with the tool task active"`
-	TaskIfWanted    bool `doc:"a session begins with the tool task active where somebody has written an agent for it, or the settings have task"`
-	CreateOnSwitch  bool `doc:"switch_session to a missing path starts a session there"`       // else an error
-	ForkFromBranch  bool `doc:"get_fork_messages lists the current branch only"`               // else every one
-	FullStart       bool `doc:"an answer that fails before it begins is announced as it ends"` // else as an empty answer, by providers that announce early
-	CountRetried    bool `doc:"get_session_stats counts answers that failed and were asked for again"`
-	LastWithText    bool `doc:"get_last_assistant_text passes over answers without text that failed, were cut or called tools"` // else only over aborted ones without content
-	ModelFallback   bool `doc:"a session whose model is not known or has no key continues with the default model"`              // else it refuses prompts until the model is back
-	ContextOnly     bool `doc:"of a project that is not trusted only AGENTS.md and CLAUDE.md load"`                             // else all its texts
-	OverflowStands  bool `doc:"an answer whose request was larger than the window stands"`                                      // else it is made again after a compaction
-	FailAtOnce      bool `doc:"a failed request is not repeated before the run fails"`                                          // else twice, unless the settings say
-	AnswersAtOnce   bool `doc:"the first answer does not wait for session_start of extensions"`                                 // else for 100 ms at most
-	FullErrors      bool `doc:"errors of providers in the words of pi 1.x"`                                                     // else as in pi up to 0.74
+	IdleQueueWaits  bool `doc:"steer and follow_up do not start a run when the session is idle; they are queued"` // else they start a run
+	OneDialog       bool `doc:"one dialog is sent at a time, the others wait"`                                    // else all at once
+	OneBash         bool `doc:"one bash command at a time"`                                                       // else several run at once
+	RetryEndEarly   bool `doc:"auto_retry_end comes right after the answer of the model, not after agent_end"`    // else after agent_end
+	RejectPromptGap bool `doc:"a prompt during a retry wait or a compaction is refused"`                          // else accepted
+	RustTexts       bool `doc:"the errors of a busy session and of a cancelled retry have the texts of pi_agent_rust"`
+	PiscesWords     bool `doc:"errors and results of the tool task have the texts of pisces"`
+	AnswerTimes     bool `doc:"assistant messages have duration and ttft, also in the session file"`
+	MessageTimes    bool `doc:"messages have durationMs, and assistant messages the name of their provider and the thinking level"`
+	QuietNotes      bool `doc:"messages that a stream rule or a todo list adds at the start of a run have no events; get_messages returns them"`
+	RefuseSlash     bool `doc:"steer and follow_up refuse a text that starts with / and names neither a prompt template nor a skill"`
+	TodoTool        bool `doc:"the tool todo_write is active in new sessions"` // else set_todos or --tools switches it on
+	TaskTool        bool `doc:"the tool task is active in new sessions"`
+	TaskIfWanted    bool `doc:"the tool task is active in new sessions if an agent file or a setting below task exists"`
+	CreateOnSwitch  bool `doc:"switch_session to a path without a file creates a session there"`                                              // else an error
+	ForkFromBranch  bool `doc:"get_fork_messages lists the current branch only"`                                                              // else every one
+	FullStart       bool `doc:"for an answer that fails before its first part, message_start has the failed message instead of an empty one"` // else as an empty answer, by providers that announce early
+	CountRetried    bool `doc:"get_session_stats includes answers that failed and were repeated"`
+	LastWithText    bool `doc:"get_last_assistant_text skips answers without text that failed, were cut off or called tools"` // else only over aborted ones without content
+	ModelFallback   bool `doc:"if the model of a session is unknown or has no key, the default model is used"`                // else it refuses prompts until the model is back
+	ContextOnly     bool `doc:"in an untrusted project, only AGENTS.md and CLAUDE.md are loaded"`                             // else all its texts
+	OverflowStands  bool `doc:"an answer to a request beyond the context window is kept, not repeated after a compaction"`    // else it is made again after a compaction
+	FailAtOnce      bool `doc:"a failed request is not repeated within the run"`                                              // else twice, unless the settings say
+	AnswersAtOnce   bool `doc:"the first answer does not wait for session_start of extensions"`                               // else for 100 ms at most
+	FullErrors      bool `doc:"errors of providers have the texts of pi 1.x"`                                                 // else as in pi up to 0.74
 }
 
 // Tells says whether the client is told of events under the name of a row.
@@ -231,29 +231,29 @@ func (w Wire) On() []string {
 func (f Feature) Doc() string { return featureDocs[f] }
 
 var featureDocs = map[Feature]string{
-	FeatureDeltaUpdates:         "`message_update` carries the step only.",
+	FeatureDeltaUpdates:         "`message_update` has only the new part, not the message so far.",
 	FeatureQueueUpdate:          "`queue_update` instead of `queue_changed`.",
-	FeatureCompactionEvents:     "`compaction_start` and `compaction_end` around every compaction, also that of `compact`; inside `auto_compaction_start` and `auto_compaction_end` where a dialect has both.",
+	FeatureCompactionEvents:     "`compaction_start` and `compaction_end` around every compaction, including that of `compact`. If the dialect also has `auto_compaction_start` and `auto_compaction_end`, these come first and last.",
 	FeatureCompactionEventsOnly: "`compaction_start` and `compaction_end` only, no `auto_compaction_start` and `auto_compaction_end`.",
-	FeatureBashUpdates:          "`bash_execution_update` while a `bash` command runs.",
+	FeatureBashUpdates:          "The event `bash_execution_update` while a `bash` command runs.",
 	FeatureParallelTools:        "Tool calls of one message run at the same time and are never skipped.",
 	FeatureHookErrorOnly:        "`hook_error` only, no `extension_error`.",
 	FeatureExtensionErrorOnly:   "`extension_error` only, no `hook_error`.",
 	FeatureHookUI:               "`hook_ui_request` instead of `extension_ui_request`.",
-	FeatureUIAck:                "`extension_ui_response` is answered.",
-	FeatureSeq:                  "Every event of a session carries its number `seq`, and `seqFrom` as well if it stands for several; every response `at`, the number of the last event before it.",
-	FeatureEntryEvents:          "`entry_appended`, `summarization_retry_*`.",
-	FeatureMaxLevel:             "The thinking level `max`. Without it a model's levels end with `xhigh`, and `max` is taken for the next lower one.",
-	FeatureApprovals:            "`approval_request` and `approval_resolved`; without it the question is an `extension_ui_request`.",
-	FeatureDialogEvents:         "`dialog_resolved`. Dialogs and approvals that are open are in the answer to `attach` only, and do not follow it as well.",
-	FeatureSessionEvents:        "`session_status`, after `watch_sessions`.",
-	FeatureStateEvents:          "`state_changed`, `clients_changed`.",
-	FeatureAuth:                 "`auth_changed`, `auth_refresh_start` and `auth_refresh_end`.",
-	FeatureOpenURL:              "`login` shows addresses by `extension_ui_request` with the method `open_url`; without it by `notify`.",
-	FeatureSecretInput:          "`login` may ask for keys and pasted addresses, by `extension_ui_request` with `secret`; without it `login` refuses what would need that.",
-	FeatureHeartbeat:            "`heartbeat`, when nothing else was written for 15 seconds.",
-	FeatureImageRefs:            "Pictures in the entries of `get_entries` and of snapshots have `ref` (`SESSIONID/ENTRYID/INDEX`) and `bytes` instead of `data`: see `get_image` and `GET /v1/image`.",
-	FeatureSettingEvents:        "`session_info_changed`, `thinking_level_changed`.",
+	FeatureUIAck:                "`extension_ui_response` gets a response.",
+	FeatureSeq:                  "Events of a session are numbered by `seq`. A merged event has the first of its numbers in `seqFrom`. Responses have `at`, the number of the last event before them.",
+	FeatureEntryEvents:          "The events `entry_appended` and `summarization_retry_*`.",
+	FeatureMaxLevel:             "The thinking level `max`. Without the feature, `xhigh` is the highest level, and `max` selects it.",
+	FeatureApprovals:            "`approval_request` and `approval_resolved`; without it, approvals are requested by `extension_ui_request`.",
+	FeatureDialogEvents:         "The event `dialog_resolved`. The response of `attach` lists open dialogs and approvals; they are not sent again as events.",
+	FeatureSessionEvents:        "The event `session_status`, after `watch_sessions`.",
+	FeatureStateEvents:          "The events `state_changed`, `clients_changed` and `extension_command_end`.",
+	FeatureAuth:                 "The events `auth_changed`, `auth_refresh_start` and `auth_refresh_end`.",
+	FeatureOpenURL:              "`login` shows addresses by `extension_ui_request` with the method `open_url`; without it, by `notify`.",
+	FeatureSecretInput:          "`login` may request keys and pasted addresses by `extension_ui_request` with `secret`. Without the feature, a login that needs one is refused.",
+	FeatureHeartbeat:            "The event `heartbeat`, when nothing else was written for 15 seconds.",
+	FeatureImageRefs:            "Images in `get_entries` and in snapshots have `ref` (`SESSIONID/ENTRYID/INDEX`) and `bytes` instead of `data`. `get_image` and `GET /v1/image` return the data.",
+	FeatureSettingEvents:        "The events `session_info_changed` and `thinking_level_changed`.",
 }
 
 // Describe says in words what the dialect changes beside its features.

@@ -10,7 +10,7 @@
 // # Ordering promises
 //
 //   - Commands of one session take effect in the order they were written.
-//   - A command's acceptance is written before the first event it causes.
+//   - The acceptance of a message is written before the first event of its run.
 //   - Events of a run nest: agent_start … agent_end around turn_start …
 //     turn_end around message_start … message_end and tool_execution_start …
 //     tool_execution_end, and every start has its end, also after an abort, an

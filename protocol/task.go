@@ -2,55 +2,55 @@ package protocol
 
 import "encoding/json"
 
-// TaskDetails are the details of results and updates of the tool task.
+// TaskDetails is the member details of results and updates of the tool task.
 type TaskDetails struct {
-	ProjectAgentsDir *string        `json:"projectAgentsDir"` // where the project's agents are, nil for nowhere
-	Results          []TaskResult   `json:"results"`          // of all items, in order; none in updates
+	ProjectAgentsDir *string        `json:"projectAgentsDir" doc:"The directory of the project's agent files."`
+	Results          []TaskResult   `json:"results" doc:"One for each task of the call, in their order. Empty in updates."`
 	TotalDurationMs  int64          `json:"totalDurationMs"`
-	Usage            *Usage         `json:"usage,omitempty"`       // of all children
-	OutputPaths      []string       `json:"outputPaths,omitempty"` // of the whole texts
-	Progress         []TaskProgress `json:"progress,omitempty"`    // of all items; in updates
+	Usage            *Usage         `json:"usage,omitempty" doc:"Of all children."`
+	OutputPaths      []string       `json:"outputPaths,omitempty" doc:"The files with the whole outputs."`
+	Progress         []TaskProgress `json:"progress,omitempty" doc:"In updates: one for each task."`
 }
 
-// TaskResult says how one item of a call of the tool task ended.
+// TaskResult describes how one task of a call of the tool task ended.
 type TaskResult struct {
-	Index         int         `json:"index"` // in the call
+	Index         int         `json:"index" doc:"Its place in the call, from 0."`
 	ID            string      `json:"id"`
 	Agent         string      `json:"agent"`
 	AgentSource   AgentSource `json:"agentSource"`
-	Task          string      `json:"task"` // what the child was told
+	Task          string      `json:"task" doc:"The message that the child received: context and assignment."`
 	Assignment    string      `json:"assignment"`
 	Description   string      `json:"description,omitempty"`
-	ExitCode      int         `json:"exitCode"` // 0 if the child has done what it was to do
+	ExitCode      int         `json:"exitCode" doc:"0 if the child succeeded."`
 	Output        string      `json:"output"`
-	Stderr        string      `json:"stderr"` // in s1 Error, else always empty
-	Truncated     bool        `json:"truncated"`
+	Stderr        string      `json:"stderr" doc:"In s1 the same as error, otherwise empty."`
+	Truncated     bool        `json:"truncated" doc:"output is shortened; the whole text is in outputPath."`
 	DurationMs    int64       `json:"durationMs"`
 	Tokens        int64       `json:"tokens"`
-	ModelOverride []string    `json:"modelOverride,omitempty"` // that it was to have and has; in s1 what it runs on
-	ResolvedModel string      `json:"resolvedModel,omitempty"` // that it began with
+	ModelOverride []string    `json:"modelOverride,omitempty" doc:"The requested model, if the child has it. In s1 the model that it runs on."`
+	ResolvedModel string      `json:"resolvedModel,omitempty" doc:"The model at its start."`
 	Error         string      `json:"error,omitempty"`
 	Aborted       bool        `json:"aborted"`
 	AbortReason   string      `json:"abortReason,omitempty"`
 
-	Usage            *Usage          `json:"usage,omitempty"` // with that of its own children
-	Requests         int             `json:"requests,omitempty"`
-	Subagents        int             `json:"subagents,omitempty"`  // its own children, and theirs
-	OutputPath       string          `json:"outputPath,omitempty"` // of the whole text
+	Usage            *Usage          `json:"usage,omitempty" doc:"Of the child and its own children."`
+	Requests         int             `json:"requests,omitempty" doc:"Requests to a model."`
+	Subagents        int             `json:"subagents,omitempty" doc:"The number of its descendants."`
+	OutputPath       string          `json:"outputPath,omitempty" doc:"The file with the whole output."`
 	OutputMeta       *OutputMeta     `json:"outputMeta,omitempty"`
-	StructuredOutput json.RawMessage `json:"structuredOutput,omitempty"` // that was submitted
-	Extracted        *ToolData       `json:"extractedToolData,omitempty"`
+	StructuredOutput json.RawMessage `json:"structuredOutput,omitempty" doc:"The data that the child returned."`
+	Extracted        *ToolData       `json:"extractedToolData,omitempty" since:"s1"`
 	SessionID        string          `json:"sessionId,omitempty"`
 	SessionFile      string          `json:"sessionFile,omitempty"`
 
-	// of an item that worked in a workspace
+	// Of a task that worked in an isolated copy.
 	Verification  *VerificationResult `json:"verification,omitempty"`
-	PatchPath     string              `json:"patchPath,omitempty"`
-	NestedPatches []string            `json:"nestedPatches,omitzero"` // of nested repositories; in s1 there wherever patches were looked for
-	BranchName    string              `json:"branchName,omitempty"`   // of the task; it is in the user's repository unless it was merged
-	Merged        *bool               `json:"merged,omitempty"`       // what it changed is in the user's tree
-	Conflicts     []string            `json:"conflicts,omitempty"`    // paths because of which it is not
-	Workspace     string              `json:"workspace,omitempty"`    // that was kept
+	PatchPath     string              `json:"patchPath,omitempty" doc:"The file with its changes."`
+	NestedPatches []string            `json:"nestedPatches,omitzero" doc:"Changes in nested repositories. In s1 also if there are none."`
+	BranchName    string              `json:"branchName,omitempty" doc:"The branch of the task. It is in the user's repository unless it was merged."`
+	Merged        *bool               `json:"merged,omitempty" doc:"Its changes are in the user's files."`
+	Conflicts     []string            `json:"conflicts,omitempty" doc:"The files because of which they are not."`
+	Workspace     string              `json:"workspace,omitempty" doc:"The copy, if it was kept."`
 	Notes         []string            `json:"notes,omitempty"`
 }
 

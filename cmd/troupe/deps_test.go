@@ -33,6 +33,8 @@ var rules = []rule{
 		"a codec knows words and bytes: no file, no connection, no actor"},
 	{"troupe/protocol/schema", []string{"troupe/protocol"}, []string{"os", "os/exec", "net/...", "github.com/asynkron/..."},
 		"what describes the words knows nothing of who speaks them"},
+	{"troupe/protocol/schema/exampletest", []string{"troupe/protocol/schema"}, []string{"os/exec", "net/...", "github.com/asynkron/..."},
+		"tests of any package may record examples"},
 	{"troupe/protocol/extension", nil, []string{"os", "os/exec", "net/...", "github.com/..."},
 		"sessions and the engine of extensions meet in these words, and neither knows the other"},
 	{"troupe/protocol/bounded", nil, []string{"os/exec", "net/...", "github.com/..."},
@@ -148,7 +150,7 @@ const outside = "the binary is tested from outside"
 
 func init() {
 	for _, part := range []string{"chaos", "compat", "extensions", "logins", "page", "process", "providers", "security", "serve", "sessions", "tasks", "wire"} {
-		rules = append(rules, rule{"troupe/e2e/" + part, []string{"troupe/protocol", "troupe/protocol/schema", "troupe/e2e/browser", "troupe/e2e/harness",
+		rules = append(rules, rule{"troupe/e2e/" + part, []string{"troupe/protocol", "troupe/protocol/schema", "troupe/protocol/schema/exampletest", "troupe/e2e/browser", "troupe/e2e/harness",
 			"troupe/e2e/history", "troupe/e2e/need", "troupe/e2e/shape"}, []string{"github.com/asynkron/..."}, outside})
 	}
 }
@@ -185,6 +187,7 @@ var foreign = []struct {
 // what they do as it starts would be for everybody who never uses them.
 var unlinked = []struct{ path, why string }{
 	{"troupe/tools/testenv", "tests only"},
+	{"troupe/protocol/schema/exampletest", "tests only"},
 }
 
 // inTests says what the tests of a package may import besides.

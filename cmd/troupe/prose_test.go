@@ -15,6 +15,7 @@ import (
 var plainPages = []string{
 	"README.md", "docs/getting-started.md", "docs/troubleshooting.md", "docs/configuration.md", "docs/cli.md", "docs/clients.md", "docs/dependencies.md",
 	"docs/serve.md", "docs/api.md", "docs/pi-compatibility.md", "docs/tasks.md",
+	"docs/protocol/messages.md", "docs/protocol/errors.md", "docs/protocol/dialects.md",
 	"docs/contributing.md", "docs/changelog.md", "docs/security-reporting.md", "docs/decisions/README.md",
 	"docs/architecture.md", "docs/logins.md", "docs/extensions.md", "docs/tested-extensions.md", "docs/performance.md",
 	"docs/cluster/setup.md", "docs/cluster/clients.md", "docs/cluster/operations.md", "docs/cluster/limits.md",

@@ -28,7 +28,7 @@ const patience = 5 * time.Minute
 var pages = map[string]bool{
 	"README.md": true, "docs/getting-started.md": true, "docs/troubleshooting.md": false, "docs/cli.md": false, "docs/configuration.md": false,
 	"docs/clients.md": false, "docs/extensions.md": false, "docs/tasks.md": false, "docs/serve.md": false, "docs/api.md": false,
-	"docs/pi-compatibility.md": false,
+	"docs/pi-compatibility.md": false, "docs/protocol/messages.md": false, "docs/protocol/errors.md": false, "docs/protocol/dialects.md": false,
 }
 
 // TestExamples runs the examples of every page and compares their output.

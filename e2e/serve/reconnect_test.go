@@ -2,6 +2,7 @@ package serve
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"troupe/e2e/harness"
+	"troupe/protocol/schema"
+	"troupe/protocol/schema/exampletest"
 )
 
 // TestServeAsksAgain checks a daemon that ends while an approval is pending: it is killed, its
@@ -24,7 +27,8 @@ func TestServeAsksAgain(t *testing.T) {
 		"killed": func(s *harness.Server, _ *harness.WSClient) { require.NoError(s.T, s.Cmd.Process.Kill()) },
 		"drained": func(s *harness.Server, client *harness.WSClient) {
 			require.NoError(s.T, s.Cmd.Process.Signal(syscall.SIGTERM))
-			client.WaitFor("draining")
+			draining := client.WaitFor("draining")
+			exampletest.Check(s.T, schema.Example{Name: "draining", From: "e2e/serve TestServeAsksAgain", Record: json.RawMessage(draining.Raw)})
 			require.NoError(s.T, s.Cmd.Process.Signal(syscall.SIGTERM)) // it does not wait for the rest of a minute
 		},
 		"left": func(s *harness.Server, client *harness.WSClient) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,6 +21,8 @@ import (
 	"troupe/e2e/harness"
 	"troupe/e2e/history"
 	"troupe/protocol"
+	"troupe/protocol/schema"
+	"troupe/protocol/schema/exampletest"
 )
 
 // TestScripts runs testdata/scripts, one file per command. Each line is a step:
@@ -37,6 +40,7 @@ import (
 //	< refused "…" CODE  it failed with this error
 //	< {…}, < TYPE {…}   the next record that matches, after the last match
 //	exact, loose        whether every record after the last command must match the next <
+//	example [TITLE]     the last command, or the record matched after it, is in the protocol reference
 //	no TYPE {…}         no record since the last mark, or the start, matches
 //	mark                sets the mark for no
 //	open GATE           opens a gate that an answer of the model waits for
@@ -54,6 +58,12 @@ func TestScripts(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "scripts", "*.txt"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
+	var ran atomic.Int64
+	t.Cleanup(func() {
+		if int(ran.Load()) == len(files) {
+			exampletest.Complete(t, "e2e/wire ")
+		}
+	})
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -78,6 +88,7 @@ func TestScripts(t *testing.T) {
 				run.step(line)
 			}
 			run.finish()
+			ran.Add(1)
 		})
 	}
 }
@@ -113,7 +124,7 @@ func TestScriptsWhole(t *testing.T) {
 }
 
 // themes lists the scripts that cover more than one command.
-var themes = []string{"task", "task_cases", "task_variations", "budget", "isolation", "rules"}
+var themes = []string{"task", "task_cases", "task_variations", "budget", "isolation", "rules", "examples"}
 
 // script is the case that is running.
 type script struct {
@@ -130,12 +141,15 @@ type script struct {
 	mark  int
 	exact bool
 	asked int
+
+	commands map[string]schema.Example // sent, by id
+	shown    schema.Example            // what an example step records
 }
 
 func newScript(t *testing.T, name string, args []string) *script {
 	p := harness.NewPlace(t)
 	p.RecordHistory()
-	s := &script{t: t, name: name, p: p, args: args, vars: map[string]string{}}
+	s := &script{t: t, name: name, p: p, args: args, vars: map[string]string{}, commands: map[string]schema.Example{}}
 	s.let("WORK", p.Work)
 	s.let("HOME", p.Home)
 	return s
@@ -204,6 +218,13 @@ func (s *script) step(line string) {
 		s.send(verb, s.fill(rest))
 	case "<":
 		s.expect(s.fill(rest))
+	case "example":
+		e := s.shown
+		if e.Name == "" {
+			s.fatalf("no command and no record precedes the example")
+		}
+		e.Title, e.From = rest, "e2e/wire "+s.name[:strings.Index(s.name, ":")]
+		exampletest.Check(s.t, e, s.p.Work, "/home/me/project", s.p.Home, "/home/me")
 	case "no":
 		s.none(s.pattern(s.fill(rest)))
 	case "mark":
@@ -300,6 +321,11 @@ func (s *script) send(verb, line string) {
 		}
 	}
 	s.sent = d.Count()
+	s.shown = schema.Example{}
+	if verb == ">" {
+		s.shown = schema.Example{Name: gjson.Get(line, "type").Str, Command: json.RawMessage(line)}
+		s.commands[s.last] = s.shown
+	}
 	d.Send(line)
 }
 
@@ -353,8 +379,10 @@ func (s *script) expect(text string) {
 			s.fatalf("refused TEXT CODE {data}, and not %q", w[2:])
 		}
 	}
+	answered := s.commands[gjson.ParseBytes(id).Str]
 	if s.exact {
 		s.record(s.pattern(want))
+		s.shown = schema.Example{Name: answered.Name, Command: answered.Command, Record: s.shown.Record}
 		return
 	}
 	isIt := func(v gjson.Result) bool { return v.Get("type").Str == "response" && v.Get("id").Raw == string(id) }
@@ -366,6 +394,7 @@ func (s *script) expect(text string) {
 	if why := s.match(gjson.Parse(want), v); why != "" {
 		s.fatalf("%s\nwant %s\n got %s", why, want, harness.Clip(v.Raw, 2000))
 	}
+	s.shown = schema.Example{Name: answered.Name, Command: answered.Command, Record: json.RawMessage(v.Raw)}
 }
 
 func last(lines []string, ok func(gjson.Result) bool) (v gjson.Result, found bool) {
@@ -393,6 +422,7 @@ func (s *script) record(want gjson.Result) {
 		}
 		return why == ""
 	})
+	s.shown = schema.Example{Name: v.Get("type").Str, Record: json.RawMessage(v.Raw)}
 	if why := s.match(want, v); why != "" {
 		s.fatalf("%s %s\nwant %s\n got %s", why, near, want.Raw, harness.Clip(v.Raw, 2000))
 	}

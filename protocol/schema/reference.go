@@ -17,7 +17,7 @@ import (
 func Reference() []byte {
 	var w bytes.Buffer
 	w.WriteString(referenceHead)
-	w.WriteString("\n## Commands\n\n| command | dialects | data of a success |\n|---|---|---|\n")
+	w.WriteString("\n## Commands\n\n| command | dialects | data of the response |\n|---|---|---|\n")
 	for _, s := range protocol.Commands {
 		fmt.Fprintf(&w, "| [`%s`](#%s) | %s | %s |\n", s.Name, s.Name, dialectsOf(s.Since), resultText(s))
 	}
@@ -32,8 +32,6 @@ func Reference() []byte {
 		writeEvent(&w, e)
 	}
 	writeTypes(&w)
-	writeDialects(&w)
-	writeCodes(&w)
 	writeLimits(&w)
 	w.WriteString(referenceFoot)
 	return w.Bytes()
@@ -43,37 +41,76 @@ func Reference() []byte {
 const referenceFoot = `
 ## Not in this version
 
-What a document describes and this version does not do. Commands of these parts are answered with ` + "`unknown_command`" + `, and
-their events never come:
+Commands of these parts are answered with ` + "`unknown_command`" + `. Their events are never sent.
 
 | part | dialects | names |
 |---|---|---|
-| extensions: MCP servers of their own | pi1 | ` + "`registerMcpServer`" + ` |
-| what only oh-my-pi 18 has beside host tools and todos | omp18 | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`" + ` |
-| images by URL: URLs are not fetched, the error says to send the data; ` + "`data:`" + ` URLs are taken | s0 s3 | an image's ` + "`source`" + ` of type ` + "`url`" + ` |
-| the stream for web clients over a WebSocket; the typed client and the SDK in TypeScript | s0 s1 s2 | ` + "`troupe schema --ts`" + ` prints the types |
-| the start, done and error steps of a message: message_start and message_end say as much | s0 s3 s4 | ` + "`assistantMessageEvent.type`" + ` |
+| MCP servers that extensions register | pi1 | ` + "`registerMcpServer`" + ` |
+| commands of oh-my-pi 18 other than host tools and todos | omp18 | ` + "`negotiate_protocol`, `set_fast_mode`, `get_available_commands`, `set_host_uri_schemes`, `get_messages_page`, `handoff`" + ` |
+| images by URL. The error asks for the data. ` + "`data:`" + ` URLs are accepted | s0 s3 | ` + "`source`" + ` of type ` + "`url`" + ` in an image |
+| streams for web clients; SDKs in TypeScript | s0 s1 s2 | ` + "`troupe schema --ts`" + ` prints the types |
+| the steps start, done and error in ` + "`message_update`: `message_start` and `message_end` have the same information" + ` | s0 s3 s4 | ` + "`assistantMessageEvent.type`" + ` |
 | WebSockets to model providers | pi1 | |
 
-Settings and files that this version does not obey are listed under [Configuration that this version does not obey](#configuration-that-this-version-does-not-obey).
+Settings and files without effect are listed under
+[Configuration that this version does not obey](#configuration-that-this-version-does-not-obey).
 `
 
-const referenceHead = `# The wire
+const referenceHead = `# Protocol reference
 
-Generated from the tables of packages protocol and config by ` + "`make generate`" + `; edit those.
+This page lists every command, event and type of the protocol, each with an example. ` + "`make generate`" + ` writes it from
+the tables of the packages protocol and config. The examples are recorded from test runs (` + "`make examples`" + `). In them,
+ids, times and paths are replaced by fixed ones, and long texts and lists end in ` + "`…`" + `.
 
-One JSON object per line, UTF-8, LF. stdin carries commands, stdout responses and events and nothing else.
-A command is ` + "`{\"id\":any,\"type\":\"name\",…parameters}`" + `; its one response repeats the id and the name:
-` + "`{\"id\":…,\"type\":\"response\",\"command\":\"name\",\"success\":true,\"data\":…}`" + ` or
-` + "`{…,\"success\":false,\"error\":\"a sentence\",\"code\":\"a_stable_word\"}`" + `. A record of a session that ` + "`open_session`" + `
-opened names it right behind the type, and then its number, if it has one: ` + "`{\"type\":…,\"sessionId\":…,\"seq\":…,…}`" + `. Members
-not named here may appear; ignore what you do not know. The framing, the ordering promises and the error classes are in ` + "`doc.go`" + `; the machine-readable
-form is ` + "`schema.json`" + `.
+| page | content |
+|---|---|
+| [Writing a client](../docs/clients.md) | complete programs, reconnecting, several clients of a session |
+| [Order of messages](../docs/protocol/messages.md) | which records follow a command, and in which order |
+| [Errors](../docs/protocol/errors.md) | error codes, and whether a failed command may be sent again |
+| [Dialects and features](../docs/protocol/dialects.md) | the variants of the protocol |
+| [schema.json](schema.json) | the same as JSON Schema |
 
-Dialects: s0 pi of January 2026, s1 pisces, s2 web parity, s3 oh-my-pi 1.337, s4 pi_agent_rust, pi1 pi 1.x. Beside
-them omp18 is oh-my-pi 18, whose clients the union serves, and troupe what troupe adds. Everything in the tables works
-without negotiating, unless it names a feature. A parameter or member without an entry under "only in" is in every
-dialect that has its command, event or type.
+## Records
+
+A client writes commands to stdin of ` + "`troupe --mode rpc`" + ` and reads responses and events from its stdout. Each record is one
+JSON object on a line of its own, in UTF-8, ended by LF.
+
+| record | form |
+|---|---|
+| command | ` + "`{\"id\":\"1\",\"type\":\"prompt\",\"message\":\"hi\"}`" + `. ` + "`id`" + ` is any JSON value of the client's choice |
+| response to a success | ` + "`{\"id\":\"1\",\"type\":\"response\",\"command\":\"prompt\",\"success\":true,\"data\":{…}}`" + ` |
+| response to a failure | ` + "`{\"id\":\"1\",\"type\":\"response\",\"command\":\"prompt\",\"success\":false,\"error\":\"a sentence\",\"code\":\"a_stable_word\"}`" + ` |
+| event | ` + "`{\"type\":\"agent_start\",\"runId\":\"1\"}`" + ` |
+
+Every command gets exactly one response, unless it is marked as not answered. Records may have members that are not listed
+here. Clients ignore members and events that they do not know.
+
+A connection has a default session, and commands without ` + "`sessionId`" + ` go to it. A client that opens more sessions with
+` + "`open_session`" + ` adds the returned ` + "`sessionId`" + ` to their commands. All records of such a session have it, too.
+
+## Dialects
+
+pi has changed its protocol over time, and other programs speak it with changes of their own. Each of these variants is a
+**dialect**: it has commands and events of its own, and gives some members another form. troupe speaks all of them.
+
+Every dialect accepts every command. The difference is how some records look, and how a session behaves in some cases.
+A client that does not choose gets the **union**, which works with the clients of all dialects. A new client needs no
+other. A **feature** is a part of the protocol that a client enables by name, in any dialect. An event that needs a
+feature says so.
+
+| name in the tables | who speaks it |
+|---|---|
+| s0 | pi of January 2026 (0.45) |
+| s1 | pisces |
+| s2 | pi 0.74, with additions for web front ends |
+| s3 | oh-my-pi 1.337 |
+| s4 | pi_agent_rust |
+| pi1 | pi 0.87 and 1.x |
+| omp18 | oh-my-pi 18. It is no dialect that can be chosen: the union has its additions |
+| troupe | additions of troupe, in every dialect |
+
+In the tables, the column "dialects" says whose protocol has a command or event; "all" means s0 to s4 and pi1. Members
+and parameters without an entry in "only in" belong to every dialect that has their command, event or type.
 `
 
 // dialectsOf says in which dialects a row of a table is.
@@ -84,7 +121,7 @@ func resultText(s protocol.Spec) string {
 	case s.Silent:
 		return "(not answered)"
 	case s.Result == nil:
-		return "–"
+		return "none"
 	}
 	text := typeText(s.Result)
 	if s.Nullable {
@@ -102,6 +139,10 @@ func typeText(t reflect.Type) string {
 		return typeText(t.Elem())
 	case t.Kind() == reflect.Slice:
 		return typeText(t.Elem()) + "[]"
+	case eventOf(t) != "":
+		return fmt.Sprintf("[%s](#%s)", t.Name(), eventOf(t))
+	case t == reflect.TypeFor[protocol.Record]():
+		return "[Record](#types)"
 	case t.Kind() == reflect.Struct:
 		return fmt.Sprintf("[%s](#%s)", t.Name(), strings.ToLower(t.Name()))
 	case t.Kind() == reflect.Interface:
@@ -122,8 +163,19 @@ func typeText(t reflect.Type) string {
 	return t.Kind().String()
 }
 
+// eventOf returns the event whose members a struct has, or "".
+func eventOf(t reflect.Type) string {
+	for _, e := range protocol.Events {
+		if e.Members == t && t != messageUpdate {
+			return e.Name
+		}
+	}
+	return ""
+}
+
 func writeCommand(w *bytes.Buffer, s protocol.Spec) {
-	fmt.Fprintf(w, "\n### %s\n\n%s\n\nDialects: %s. Answer: %s.\n", s.Name, s.Doc, dialectsOf(s.Since), resultText(s))
+	fmt.Fprintf(w, "\n### %s\n\n%s\n\nDialects: %s. Data of the response: %s.\n", s.Name, s.Doc, dialectsOf(s.Since), resultText(s))
+	defer writeExamples(w, s.Name)
 	if len(s.Parameters()) == 0 {
 		return
 	}
@@ -150,9 +202,10 @@ func writeEvent(w *bytes.Buffer, e protocol.EventSpec) {
 		fmt.Fprintf(w, " Not with the feature `%s`.", e.Unless)
 	}
 	if e.Merges {
-		w.WriteString(" Neighbours that wait for the client become one.")
+		w.WriteString(" Adjacent ones that wait for the client are merged.")
 	}
 	w.WriteString("\n")
+	defer writeExamples(w, e.Name)
 	if e.Members == messageUpdate {
 		w.WriteString("\n" + updateText)
 		return
@@ -204,8 +257,9 @@ func writeMembers(w *bytes.Buffer, t reflect.Type) {
 	}
 }
 
-// writeTypes describes every struct that a command or event refers to.
-func writeTypes(w *bytes.Buffer) {
+// documentedTypes returns the structs that commands and events refer to, by name. Those that are the
+// members of an event are described with the event.
+func documentedTypes() []reflect.Type {
 	seen := map[reflect.Type]bool{}
 	var visit func(t reflect.Type)
 	visit = func(t reflect.Type) {
@@ -224,103 +278,123 @@ func writeTypes(w *bytes.Buffer) {
 			}
 		}
 	}
-	roots := []reflect.Type{
-		reflect.TypeFor[protocol.UserMessage](), reflect.TypeFor[protocol.AssistantMessage](), reflect.TypeFor[protocol.ToolResultMessage](),
-		reflect.TypeFor[protocol.BashExecutionMessage](), reflect.TypeFor[protocol.CustomMessage](), reflect.TypeFor[protocol.BranchSummaryMessage](),
-		reflect.TypeFor[protocol.CompactionSummaryMessage](), reflect.TypeFor[protocol.Text](), reflect.TypeFor[protocol.Thinking](), reflect.TypeFor[protocol.ToolCall](), reflect.TypeFor[protocol.Image](),
-	}
-	for _, t := range roots {
+	for _, t := range append(slices.Clone(unionRoots), taskDetails) {
 		visit(t)
 	}
 	for _, s := range protocol.Commands {
+		for _, p := range s.Parameters() {
+			visit(s.Params.Field(p.Index).Type)
+		}
 		if s.Result != nil {
 			visit(s.Result)
 		}
 	}
-	events := map[reflect.Type]bool{}
 	for _, e := range protocol.Events {
 		if e.Members != messageUpdate {
-			events[e.Members] = true
 			visit(e.Members)
 		}
 	}
 	types := slices.SortedFunc(maps.Keys(seen), func(a, b reflect.Type) int { return strings.Compare(a.Name(), b.Name()) })
-	w.WriteString("\n## Types\n\nTimes in messages are epoch milliseconds, times of entries ISO 8601. Costs are US dollars.\n" +
-		"`Message` is one of the types ending in Message, told apart by `role`; `Block` one of Text, Thinking, ToolCall, Image, by `type`.\n")
-	for _, t := range types {
-		if events[t] || t.Name() == "Record" || t.Name() == "EntryMeta" {
-			continue
-		}
+	return slices.DeleteFunc(types, func(t reflect.Type) bool { return eventOf(t) != "" || t.Name() == "Record" || t.Name() == "EntryMeta" })
+}
+
+func writeTypes(w *bytes.Buffer) {
+	w.WriteString("\n## Types\n\nTimes in messages are milliseconds since 1970, times in session entries are ISO 8601. Costs are in US dollars.\n\n" +
+		"- `Message` is one of the types whose name ends in Message. Its `role` says which.\n" +
+		"- `Block` is Text, Thinking, ToolCall or Image. Its `type` says which.\n" +
+		"- `Record` is an entry of a session file: `type`, `id`, `parentId`, `timestamp` and the members of its type. [Session files](../docs/architecture.md) have one per line.\n")
+	for _, t := range documentedTypes() {
 		fmt.Fprintf(w, "\n### %s\n", t.Name())
 		writeMembers(w, t)
+		if raw := typeExamples()[t]; raw != nil {
+			fmt.Fprintf(w, "\n```json\n%s\n```\n", FormatJSON(raw))
+		}
 	}
 }
 
-const dialectsHead = `
-## Dialects and features
-
-Without ` + "`--dialect` and `hello`" + ` a client has the union, with which the clients of every seed document and of pi 0.31 to 1.5
-work, but for what stands under [Not in this version](#not-in-this-version). Where documents contradict each other, the union
-takes the side on which no client breaks, and a dialect that is on the other side says so in the table: a client of
-s4, for one, that relies on steer and follow_up refusing what begins with / and names nothing has to choose ` + "`s4`" + `. A dialect
-changes what is listed here, and which empty members are null (see the types), and nothing else.
-
-In every dialect there are additions that its document does not have, which readers ignore as they must ignore any member
-and any type they do not know: the data of an accepted message (` + "`disposition`" + `, which clients of pi 1.x need), ` + "`runId`" + `, the
-members marked troupe, ` + "`agent_end.willRetry` and `error`" + `, and the events ` + "`agent_settled`, `queue_changed` and `session_changed`" + `.
-` + "`tool_execution_end.result.details`" + ` is there where a tool has something to say, as in every pi; the samples of s0 and s3 always
-show it.
-`
-
-func writeDialects(w *bytes.Buffer) {
-	w.WriteString(dialectsHead + "\n| dialect | features on | behaviour |\n|---|---|---|\n")
+// DialectTable lists the dialects, for docs/protocol/dialects.md.
+func DialectTable() string {
+	var w strings.Builder
+	w.WriteString("| dialect | features enabled | behaviour that differs from the union's |\n|---|---|---|\n")
 	for _, d := range protocol.Dialects() {
 		wire, _, _ := d.Open()
-		fmt.Fprintf(w, "| `%s` | %s | %s |\n", d, strings.Join(wire.On(), ", "), strings.Join(d.Describe(), "; "))
+		fmt.Fprintf(&w, "| `%s` | %s | %s |\n", d, code(wire.On()), strings.Join(d.Describe(), "; "))
 	}
-	w.WriteString("\n| feature | |\n|---|---|\n")
-	for _, f := range protocol.Features() {
-		fmt.Fprintf(w, "| `%s` | %s |\n", f, f.Doc())
-	}
+	return w.String()
 }
 
-func writeCodes(w *bytes.Buffer) {
-	w.WriteString("\n## Error codes\n\n| code | |\n|---|---|\n")
-	for _, c := range protocol.Codes() {
-		fmt.Fprintf(w, "| `%s` | %s |\n", c, c.Doc())
+// FeatureTable lists the features, for docs/protocol/dialects.md.
+func FeatureTable() string {
+	var w strings.Builder
+	w.WriteString("| feature | effect |\n|---|---|\n")
+	for _, f := range protocol.Features() {
+		fmt.Fprintf(&w, "| `%s` | %s |\n", f, f.Doc())
 	}
-	w.WriteString(mayHaveRun)
-	writeMembers(w, reflect.TypeFor[protocol.RetryInfo]())
-	w.WriteString("\n| effect of a repeated command | commands |\n|---|---|\n")
+	return w.String()
+}
+
+// CodeTable lists the error codes, for docs/protocol/errors.md.
+func CodeTable() string {
+	var w strings.Builder
+	w.WriteString("| code | meaning |\n|---|---|\n")
+	for _, c := range protocol.Codes() {
+		fmt.Fprintf(&w, "| `%s` | %s |\n", c, c.Doc())
+	}
+	return w.String()
+}
+
+// RetryTable lists the members of an error's data that say whether a command may have run.
+func RetryTable() string {
+	var w bytes.Buffer
+	writeMembers(&w, reflect.TypeFor[protocol.RetryInfo]())
+	return strings.TrimPrefix(w.String(), "\n")
+}
+
+// EffectTable lists the commands by the state that they change, for docs/protocol/errors.md.
+func EffectTable() string {
+	var w strings.Builder
+	w.WriteString("| changes | commands |\n|---|---|\n")
 	for _, of := range []struct {
 		effect protocol.Effect
 		text   string
 	}{
-		{protocol.EffectNone, "none: `retryable` is always true"},
-		{protocol.EffectLog, "entries in the session: its log shows whether the command ran"},
+		{protocol.EffectNone, "nothing, or the same again: `retryable` is always true"},
+		{protocol.EffectLog, "the session: its log shows whether the command ran"},
 		{protocol.EffectOutside, "files, processes or services: look at them to learn whether it ran"},
 	} {
 		var names []string
 		for _, s := range protocol.Commands {
 			if s.Effect() == of.effect {
-				names = append(names, "`"+s.Name+"`")
+				names = append(names, s.Name)
 			}
 		}
-		fmt.Fprintf(w, "| %s | %s |\n", of.text, strings.Join(names, ", "))
+		fmt.Fprintf(&w, "| %s | %s |\n", of.text, code(names))
 	}
+	return w.String()
 }
 
-const mayHaveRun = `
-### Commands that may have run
+// ExampleText is the first example of a command or event, for the pages in docs/protocol.
+func ExampleText(name string) string {
+	var w bytes.Buffer
+	for _, e := range Examples() {
+		if e.Name == name {
+			writeExample(&w, e)
+			break
+		}
+	}
+	return w.String()
+}
 
-Where a node or the wire to it is lost, or a session crashes, before a command is answered, the error says in its ` + "`data`" + ` whether the command may have run.
-A client that sends a command again that has ` + "`outcome: \"unknown\"`" + ` may carry it out twice, unless it has named itself (` + "`hello {clientId}`" + `) and repeats the same line under the same id:
-once the session is there again, its log answers that line. A command that is in the log gets its answer, with ` + "`replayed`" + `; one that is not is carried out;
-one of which the log says only that it began is refused with ` + "`cancelled`" + `, and ` + "`outcome: \"unknown\"`" + ` for good.
-`
+// code formats words as code.
+func code(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return "`" + strings.Join(words, "`, `") + "`"
+}
 
 func writeLimits(w *bytes.Buffer) {
-	w.WriteString("\n## Limits\n\nNobody else decides how much memory the daemon takes. Files that are no regular files (pipes, devices) are never opened, but for standard input and an `@file` of the command line. What extensions may use stands in docs/extensions.md.\n\n| what | at most | beyond it |\n|---|---|---|\n")
+	w.WriteString("\n## Limits\n\nThese limits bound the memory of the daemon. Pipes and devices are never opened, except standard input and an `@file` of the command line. Limits of extensions are in [extensions](../docs/extensions.md).\n\n| limit on | value | beyond it |\n|---|---|---|\n")
 	for _, l := range protocol.Limits {
 		fmt.Fprintf(w, "| %s | %s | %s |\n", l.What, l.Value, l.Beyond)
 	}

@@ -432,7 +432,7 @@ func (c *Memory) Status(ctx context.Context) (cluster.Status, error) {
 		return cluster.Status{}, err
 	}
 	c.s.mu.Lock()
-	g := cluster.Group{Name: "memory", Leader: "one"}
+	g := cluster.Group{Name: "memory", Leader: "one", Others: []cluster.Server{{Name: "two", Current: true}}}
 	for _, log := range c.s.logs {
 		g.Records += uint64(len(log))
 	}

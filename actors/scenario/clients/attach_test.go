@@ -147,6 +147,7 @@ func TestHeartbeat(t *testing.T) {
 		assert.Zero(t, beats())
 		a.Advance(2 * time.Second)
 		assert.Equal(t, 1, beats())
+		a.Example(a.Events("", "heartbeat")[0], "")
 		a.Advance(time.Minute)
 		assert.Equal(t, 5, beats())
 		for range 20 {

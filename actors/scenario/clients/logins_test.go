@@ -282,6 +282,8 @@ func TestLoginDue(t *testing.T) {
 			assert.Len(t, client.Events("", "auth_refresh_start"), 1)
 			assert.Equal(t, "ready", client.Events("", "auth_refresh_end")[0].Get("state").Str)
 		}
+		a.Example(a.Events("", "auth_refresh_start")[0], "")
+		a.Example(a.Events("", "auth_refresh_end")[0], "")
 		f.watch.Due("acme", time.Hour)
 		a.End()
 	})

@@ -70,6 +70,8 @@ func TestStateIsToldToAll(t *testing.T) {
 			`clients=[{},{"clientId":"watches-it-all","name":"Ann"}]`,
 		}, told)
 		assert.Empty(t, a.Events(s, "state_changed", "clients_changed"))
+		b.Example(b.Events(s, "state_changed")[0], "")
+		b.Example(b.Events(s, "clients_changed")[1], "")
 		require.NoError(t, b.Leave())
 		a.CheckAll()
 	})

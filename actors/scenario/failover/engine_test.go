@@ -32,6 +32,7 @@ func TestEngineAway(t *testing.T) {
 		require.Contains(t, a.Unanswered(), waits)
 		require.Contains(t, a.Unanswered(), read)
 		assert.Len(t, a.Events(id, "session_waiting"), 1)
+		a.Example(a.Events(id, "session_waiting")[0], "")
 		a.Engine.Cut(clustertest.Whole)
 		assert.True(t, a.AwaitAnswer(waits).Get("success").Bool())
 		assert.True(t, a.AwaitAnswer(read).Get("success").Bool())

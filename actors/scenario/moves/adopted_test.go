@@ -25,8 +25,8 @@ func TestAdopted(t *testing.T) {
 		far.Run(s, "~x~ one")
 		c := nodetest.NewClient(nodes[0], "client-two", `,"features":["deltaUpdates"]`)
 		adopt := func(id, cwd string) gjson.Result {
-			c.Line(fmt.Sprintf(`{"id":"x-a%d","type":"adopt_session","cwd":%q%s}`, len(c.Lines()), cwd, harness.At(id)))
-			return c.AwaitResponse(fmt.Sprintf("x-a%d", len(c.Lines())))
+			sent := c.Send(fmt.Sprintf(`{"type":"adopt_session","cwd":%q%s}`, cwd, harness.At(id)))
+			return c.AwaitResponse(sent)
 		}
 		c.Line(`{"id":"x-t","type":"attach"` + harness.At(s) + `}`)
 		require.True(t, c.AwaitResponse("x-t").Get("success").Bool())
@@ -41,6 +41,7 @@ func TestAdopted(t *testing.T) {
 		c.Advance(2 * time.Second)
 		v := adopt(s, harness.EmptyDir)
 		require.True(t, v.Get("success").Bool(), v.Raw)
+		c.Example(v, "")
 		assert.Equal(t, "b "+harness.EmptyDir, v.Get("data.from").Str+" "+v.Get("data.cwd").Str)
 		other := nodetest.NewClient(nodes[2], "client-three", "")
 		for _, of := range []*nodetest.Node{c, other} {

@@ -80,6 +80,9 @@ func TestMovedInVain(t *testing.T) {
 					assert.LessOrEqual(t, len(moved), 2, c.Kinds(s))
 					assert.Equal(t, "b", moved[len(moved)-1].Get("to").Str, moved)
 					if strings.Contains(features, "seq") {
+						if i == 0 {
+							c.Example(c.Events(s, "resync")[0], "")
+						}
 						require.True(t, c.Call(t, `{"type":"attach"`+harness.At(s)+`}`).Get("success").Bool())
 					}
 					c.Run(s, fmt.Sprintf("~y~ more %d", i))
@@ -115,6 +118,7 @@ func TestMoved(t *testing.T) {
 		c.Advance(time.Second)
 		assert.Empty(t, c.Events(s, "session_moved"), "it is there")
 		next := func(i int) string { return []string{"c", "a", "b"}[i%3] }
+		c.Example(c.Call(t, `{"type":"move_session","node":"b"`+harness.At(s)+`}`), "")
 		for i := range *moves {
 			to := next(i)
 			v := c.Call(t, `{"type":"move_session","node":"`+to+`"`+harness.At(s)+`}`)
@@ -124,6 +128,9 @@ func TestMoved(t *testing.T) {
 			moved := c.Events(s, "session_moved")
 			require.Len(t, moved, i+1)
 			require.Equal(t, to, moved[i].Get("to").Str)
+			if i == 0 {
+				c.Example(moved[0], "")
+			}
 			assert.Equal(t, 1, strings.Count(nodes[0].Log(s), fmt.Sprintf(`"name":"n%d"`, i)))
 		}
 		c.Say(s, "prompt", "~x~ pace=500 parts=8")

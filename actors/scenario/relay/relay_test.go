@@ -593,6 +593,12 @@ func TestClusterInfo(t *testing.T) {
 			return text
 		}
 		assert.Equal(t, `["b"] a lives 0 b lives 1 d draining 0`, info())
+		c.Example(c.Call(t, `{"type":"get_cluster"}`), "")
+		v := c.AwaitResponse(c.Send(`{"type":"open_session","cwd":"w:","wants":{"root":"w","labels":{"is":"b"}}}`))
+		require.True(t, v.Get("success").Bool(), v.Raw)
+		c.Example(v, "in a cluster")
+		require.True(t, c.Call(t, `{"type":"close_session"`+harness.At(v.Get("data.sessionId").Str)+`}`).Get("success").Bool())
+		c.Advance(time.Second)
 		w.Lose("b")
 		w.Lose("d")
 		c.Advance(3 * time.Second)

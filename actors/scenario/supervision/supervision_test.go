@@ -30,6 +30,7 @@ func TestBudget(t *testing.T) {
 		v := b.Call(t, `{"type":"get_state"`+harness.At(bad)+`}`)
 		require.Equal(t, "session_failed", harness.Code(v))
 		require.Len(t, b.Events(bad, "session_failed"), 1)
+		b.Example(b.Events(bad, "session_failed")[0], "")
 		for range 3 { // all commands are answered, and nothing crashes any more
 			require.Equal(t, "session_failed", harness.Code(b.Call(t, `{"type":"prompt","message":"x"`+harness.At(bad)+`}`)))
 		}
