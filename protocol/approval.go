@@ -29,22 +29,22 @@ type ApprovalOption struct {
 	ID    string   `json:"id"`
 	Kind  string   `json:"kind" enum:"allow_once,allow_always,reject_once"`
 	Label string   `json:"label"`
-	Rules []string `json:"rules,omitempty" doc:"With allow_always: what is allowed from now on, and nothing else."`
+	Rules []string `json:"rules,omitempty" doc:"With allow_always: the rules that are added."`
 }
 
 // ApprovalWhy is why a call is asked about.
 type ApprovalWhy struct {
 	Reason string `json:"reason"`
-	Rule   string `json:"rule,omitempty" doc:"The rule that asks; absent if the mode does."`
-	Source string `json:"source,omitempty" doc:"Where the rule stands: file and line."`
+	Rule   string `json:"rule,omitempty" doc:"The rule that requires the approval. Absent if the permission mode requires it."`
+	Source string `json:"source,omitempty" doc:"File and line of the rule."`
 }
 
 // ApprovalPreview is what a call would do.
 type ApprovalPreview struct {
 	Cwd     string   `json:"cwd"`
 	Command string   `json:"command,omitempty"`
-	Paths   []string `json:"paths,omitempty" doc:"What it reads or writes, absolute."`
-	Diff    string   `json:"diff,omitempty" doc:"What it would change, against the file as it is; absent if that cannot be told, or is too long."`
+	Paths   []string `json:"paths,omitempty" doc:"The files that it reads or writes, as absolute paths."`
+	Diff    string   `json:"diff,omitempty" doc:"A diff of the change. Absent if it cannot be computed, or is too long."`
 }
 
 // Select is the question as a dialog for clients that know nothing of approvals. What
@@ -97,7 +97,7 @@ func (o ApprovalOption) Text() string {
 
 // Permissions answers get_permissions.
 type Permissions struct {
-	Mode   PermissionMode    `json:"mode" doc:"As it counts: a project may have made it stricter."`
+	Mode   PermissionMode    `json:"mode" doc:"The effective mode. A project may have made it stricter."`
 	Rules  []PermissionRule  `json:"rules"`
 	Grants []PermissionGrant `json:"grants"`
 }
@@ -114,8 +114,8 @@ type PermissionRule struct {
 type PermissionGrant struct {
 	Rule  string `json:"rule"`
 	Scope string `json:"scope" enum:"session,project"`
-	By    string `json:"by,omitempty" doc:"With project: who, as the client has named itself."`
-	At    int64  `json:"at,omitempty" doc:"With project: when, epoch milliseconds."`
+	By    string `json:"by,omitempty" doc:"With project: the client that has allowed it, if it has a clientId."`
+	At    int64  `json:"at,omitempty" doc:"With project: when it was allowed, in milliseconds since 1970."`
 }
 
 // ApprovalOp records a question about a tool call, or its answer.

@@ -18,14 +18,14 @@ type ProviderAuth struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	State     AuthState `json:"state" enum:"ready,expiring,expired,invalid,none,unsupported"`
-	Source    string    `json:"source,omitempty" enum:"command_line,stored_key,stored_oauth,broker,models_json,environment,ambient" doc:"Where they come from; ambient: of a cloud, found by its tools; broker: pi is asked."`
+	Source    string    `json:"source,omitempty" enum:"command_line,stored_key,stored_oauth,broker,models_json,environment,ambient" doc:"The source of the credentials. ambient: those of a cloud, found by its tools. broker: obtained from pi."`
 	Variable  string    `json:"variable,omitempty" doc:"With the source environment."`
-	Methods   []string  `json:"methods" doc:"Of login: browser, paste, device, api_key."`
-	Account   string    `json:"account,omitempty" doc:"Whose login it is, masked."`
-	UsedBy    int       `json:"usedBy" doc:"How many open sessions have a model of it."`
+	Methods   []string  `json:"methods" doc:"Methods of login: browser, paste, device, api_key."`
+	Account   string    `json:"account,omitempty" doc:"The account of the login, masked."`
+	UsedBy    int       `json:"usedBy" doc:"The number of open sessions that use a model of it."`
 	ExpiresAt int64     `json:"expiresAt,omitempty" doc:"Epoch milliseconds; of a login, which is renewed by itself."`
 	Reason    string    `json:"reason,omitempty" doc:"Why it cannot be used."`
-	Hint      string    `json:"hint,omitempty" doc:"What can be done."`
+	Hint      string    `json:"hint,omitempty" doc:"A hint for the user."`
 }
 
 // AuthReport is the answer to get_auth.
@@ -50,12 +50,12 @@ type LoginProviders struct {
 type LoginResult struct {
 	Provider   string `json:"provider"`
 	ProviderID string `json:"providerId" doc:"The same, by oh-my-pi's name."`
-	Account    string `json:"account,omitempty" doc:"Who has signed in, masked."`
+	Account    string `json:"account,omitempty" doc:"The account, masked."`
 }
 
 // LogoutResult is the answer to logout.
 type LogoutResult struct {
 	Removed   bool   `json:"removed" doc:"There was an entry in auth.json."`
-	Revoked   bool   `json:"revoked" doc:"The vendor has taken back what it had issued."`
-	Remaining string `json:"remaining,omitempty" doc:"What still gives the provider credentials: a variable, models.json."`
+	Revoked   bool   `json:"revoked" doc:"The vendor has revoked the login."`
+	Remaining string `json:"remaining,omitempty" doc:"The remaining source of credentials: a variable, or models.json."`
 }

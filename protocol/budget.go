@@ -114,14 +114,14 @@ func (b *BudgetUsed) Add(more *BudgetUsed) {
 // BudgetSnapshot is what has been used up and what that means.
 type BudgetSnapshot struct {
 	Status       string       `json:"status" enum:"ok,warning,exceeded"`
-	WallTimeMs   int64        `json:"wallTimeMs" doc:"Of work: between agent_start and agent_settled."`
-	InputTokens  int64        `json:"inputTokens" doc:"Without what came from a cache."`
+	WallTimeMs   int64        `json:"wallTimeMs" doc:"A run is active, or will continue by itself: between agent_start and agent_settled."`
+	InputTokens  int64        `json:"inputTokens" doc:"Excluding tokens from a cache."`
 	OutputTokens int64        `json:"outputTokens"`
-	TotalTokens  int64        `json:"totalTokens" doc:"With what came from a cache."`
+	TotalTokens  int64        `json:"totalTokens" doc:"Including tokens from a cache."`
 	CostUSD      float64      `json:"costUsd"`
 	ToolCalls    int64        `json:"toolCalls"`
 	Subagents    int64        `json:"subagents"`
-	Reason       BudgetReason `json:"reason,omitempty" enum:"wall_time,input_tokens,output_tokens,total_tokens,cost,tool_calls,subagents" doc:"What the event is about."`
+	Reason       BudgetReason `json:"reason,omitempty" enum:"wall_time,input_tokens,output_tokens,total_tokens,cost,tool_calls,subagents" doc:"The limit that was reached, or is nearly reached."`
 	Unpriced     bool         `json:"unpriced,omitempty" since:"troupe" doc:"The cost is that of models with a known price."`
 }
 
@@ -142,11 +142,11 @@ const (
 
 // BudgetReport is the answer to get_budget and set_budget.
 type BudgetReport struct {
-	Limits   BudgetLimits   `json:"limits" doc:"Absent ones are none."`
+	Limits   BudgetLimits   `json:"limits" doc:"A missing member means no limit."`
 	Snapshot BudgetSnapshot `json:"snapshot"`
-	Warned   []BudgetReason `json:"warned" doc:"What the client has been warned of."`
+	Warned   []BudgetReason `json:"warned" doc:"The limits for which a budget_warning was sent."`
 	Exceeded BudgetReason   `json:"exceeded,omitempty" doc:"Which limit was exceeded: nothing is sent to a model until it is raised."`
-	Reserved *BudgetUsed    `json:"reserved,omitempty" doc:"What the answers under way may use up, of the session and of its tasks. Absent when there is none."`
+	Reserved *BudgetUsed    `json:"reserved,omitempty" doc:"Reserved for answers in progress, of the session and its tasks. Absent without any."`
 }
 
 // BudgetState is the part of get_state.

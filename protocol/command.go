@@ -78,35 +78,35 @@ type DrainNode struct{ isCommand }
 type (
 	Prompt struct {
 		isCommand
-		Message           string            `json:"message" req:"true" doc:"The user's text; templates and skills are expanded. What begins with / and is neither goes to the model as it is."`
-		Images            []Image           `json:"images" doc:"Pictures, as {type:image,data,mimeType} or {type:image,source:{type:base64,mediaType,data}}; also {type:image,source:{type:url,url}} and {type:image,url} with a data: URL."`
-		StreamingBehavior StreamingBehavior `json:"streamingBehavior" since:"s0 s1 s2 s4 pi1 omp18" enum:"steer,followUp,follow-up" doc:"What to do while a run is active: steer or followUp (also follow-up). Ignored when idle."`
-		IdempotencyKey    string            `json:"idempotencyKey" since:"troupe" doc:"A repeat with the same key gets the first answer and runs nothing."`
+		Message           string            `json:"message" req:"true" doc:"The user's text. /NAME of a prompt template or a skill is expanded. Another text that starts with / is sent to the model unchanged."`
+		Images            []Image           `json:"images" doc:"Images, as {type:image,data,mimeType} or {type:image,source:{type:base64,mediaType,data}}; also {type:image,source:{type:url,url}} and {type:image,url} with a data: URL."`
+		StreamingBehavior StreamingBehavior `json:"streamingBehavior" since:"s0 s1 s2 s4 pi1 omp18" enum:"steer,followUp,follow-up" doc:"How to queue the message while a run is active: steer or followUp (also follow-up). Ignored when idle."`
+		IdempotencyKey    string            `json:"idempotencyKey" since:"troupe" doc:"A repeated command with the same key gets the first response and does nothing."`
 	}
 	Steer struct {
 		isCommand
-		Message        string  `json:"message" req:"true" doc:"The user's text; templates and skills are expanded as in prompt. What begins with / and is neither is a message like any other, but refused in s4."`
-		Images         []Image `json:"images" since:"s1 pi1 omp18" doc:"Pictures, as in prompt."`
+		Message        string  `json:"message" req:"true" doc:"The user's text. Templates and skills are expanded as in prompt. Another text that starts with / is an ordinary message; s4 refuses it."`
+		Images         []Image `json:"images" since:"s1 pi1 omp18" doc:"Images, as in prompt."`
 		IdempotencyKey string  `json:"idempotencyKey" since:"troupe" doc:"As in prompt."`
 	}
 	FollowUp struct {
 		isCommand
 		Message        string  `json:"message" req:"true" doc:"As in steer."`
-		Images         []Image `json:"images" since:"s1 pi1 omp18" doc:"Pictures, as in prompt."`
+		Images         []Image `json:"images" since:"s1 pi1 omp18" doc:"Images, as in prompt."`
 		IdempotencyKey string  `json:"idempotencyKey" since:"troupe" doc:"As in prompt."`
 	}
 	QueueMessage struct {
 		isCommand
-		Message        string  `json:"message" req:"true" doc:"Text to inject at the next turn, taken as it is; never starts a run."`
-		Images         []Image `json:"images" since:"troupe" doc:"Pictures, as in prompt."`
+		Message        string  `json:"message" req:"true" doc:"The text to add at the next turn, unchanged."`
+		Images         []Image `json:"images" since:"troupe" doc:"Images, as in prompt."`
 		IdempotencyKey string  `json:"idempotencyKey" since:"troupe" doc:"As in prompt."`
 	}
 	Abort          struct{ isCommand }
 	AbortAndPrompt struct {
 		isCommand
 		Message        string  `json:"message" req:"true" doc:"The text of the new prompt; templates and skills are expanded."`
-		Images         []Image `json:"images" doc:"Pictures, as in prompt."`
-		IdempotencyKey string  `json:"idempotencyKey" since:"troupe" doc:"As in prompt: a repeat aborts nothing, either."`
+		Images         []Image `json:"images" doc:"Images, as in prompt."`
+		IdempotencyKey string  `json:"idempotencyKey" since:"troupe" doc:"As in prompt. A repeated command aborts nothing."`
 	}
 	ClearQueue struct{ isCommand }
 )
@@ -124,7 +124,7 @@ type (
 	GetAvailableModels struct{ isCommand }
 	SetThinkingLevel   struct {
 		isCommand
-		Level ThinkingLevel `json:"level" req:"true" enum:"off,minimal,low,medium,high,xhigh,max" doc:"The level; clamped to what the model supports. max needs the feature maxLevel and is else taken for the next lower level."`
+		Level ThinkingLevel `json:"level" req:"true" enum:"off,minimal,low,medium,high,xhigh,max" doc:"The level. It is limited to the levels of the model. max needs the feature maxLevel, otherwise it means xhigh."`
 	}
 	CycleThinkingLevel         struct{ isCommand }
 	GetAvailableThinkingLevels struct{ isCommand }
@@ -142,25 +142,25 @@ type (
 	}
 	SetInterruptMode struct {
 		isCommand
-		Mode InterruptMode `json:"mode" req:"true" enum:"immediate,wait" doc:"immediate looks for steering between tool calls, wait only after the turn."`
+		Mode InterruptMode `json:"mode" req:"true" enum:"immediate,wait" doc:"immediate delivers steering messages between tool calls, wait only after the turn."`
 	}
 	SetPermissionMode struct {
 		isCommand
-		Mode PermissionMode `json:"mode" req:"true" enum:"auto,edits,ask,readonly" doc:"What happens to tool calls of which no rule of permissions.json says anything. auto: they run. edits: reading, and editing in the working directory, run, the rest asks. ask: reading in the working directory runs, the rest asks. readonly: reading in the working directory runs, the rest is refused. A project may be stricter."`
+		Mode PermissionMode `json:"mode" req:"true" enum:"auto,edits,ask,readonly" doc:"The mode for tool calls without a matching rule in permissions.json. auto: all run. edits: reading, and editing in the working directory, run; others need an approval. ask: reading in the working directory runs; others need an approval. readonly: reading in the working directory runs; others are denied. A project may be stricter."`
 	}
 	ApprovalResponse struct {
 		isCommand
 		ApprovalID string `json:"approvalId" req:"true" doc:"The id of the approval_request."`
-		OptionID   string `json:"optionId" req:"true" doc:"The option that was chosen."`
-		Feedback   string `json:"feedback" doc:"With a rejection: what the model is told."`
+		OptionID   string `json:"optionId" req:"true" doc:"The id of the chosen option."`
+		Feedback   string `json:"feedback" doc:"With a rejection: a message for the model."`
 
-		Args json.RawMessage `json:"args" doc:"With an option of the kind allow_once: other arguments for the call. They are checked and judged again: what a rule denies does not run. The result's details have them as approvedArgs."`
+		Args json.RawMessage `json:"args" doc:"With an option of the kind allow_once: other arguments for the call. They are validated, and the rules are evaluated again. A call that a rule denies does not run. details of the result has them as approvedArgs."`
 	}
 	GetPermissions   struct{ isCommand }
 	RevokePermission struct {
 		isCommand
-		Rule  string `json:"rule" req:"true" doc:"The rule, as get_permissions has it among the grants."`
-		Scope string `json:"scope" req:"true" enum:"session,project" doc:"For what it was allowed."`
+		Rule  string `json:"rule" req:"true" doc:"A rule from grants of get_permissions."`
+		Scope string `json:"scope" req:"true" enum:"session,project" doc:"Where it was allowed."`
 	}
 )
 
@@ -168,22 +168,22 @@ type (
 type (
 	Compact struct {
 		isCommand
-		CustomInstructions string `json:"customInstructions" doc:"What the summary should attend to."`
+		CustomInstructions string `json:"customInstructions" doc:"Additional instructions for the summary."`
 	}
 	SetAutoCompaction struct {
 		isCommand
-		Enabled bool `json:"enabled" req:"true" doc:"Whether a nearly full context is compacted by itself."`
+		Enabled bool `json:"enabled" req:"true" doc:"Whether a nearly full context is compacted automatically."`
 	}
 	SetAutoRetry struct {
 		isCommand
-		Enabled bool `json:"enabled" req:"true" doc:"Whether transient provider errors are retried by themselves."`
+		Enabled bool `json:"enabled" req:"true" doc:"Whether transient provider errors are retried automatically."`
 	}
 	AbortRetry struct{ isCommand }
 	Bash       struct {
 		isCommand
-		Command            string `json:"command" req:"true" doc:"What the shell is to run."`
-		ExcludeFromContext bool   `json:"excludeFromContext" since:"pi1" doc:"Record it, but never show it to a model."`
-		IdempotencyKey     string `json:"idempotencyKey" since:"troupe" doc:"A repeat with the same key gets the answer of the first and runs nothing, also after a restart. One that was cut off is refused (cancelled): it may have had effects."`
+		Command            string `json:"command" req:"true" doc:"The shell command."`
+		ExcludeFromContext bool   `json:"excludeFromContext" since:"pi1" doc:"Store it, but do not send it to a model."`
+		IdempotencyKey     string `json:"idempotencyKey" since:"troupe" doc:"A repeated command with the same key gets the first response and runs nothing, also after a restart. If the first command was interrupted, the repeated one is refused (cancelled), since its effect is unknown."`
 	}
 	AbortBash struct{ isCommand }
 )
@@ -193,7 +193,7 @@ type (
 	NewSession struct {
 		isCommand
 		ParentSession  string `json:"parentSession" path:"file" doc:"Path of the session file this one comes from."`
-		IdempotencyKey string `json:"idempotencyKey" since:"troupe" doc:"A repeat with the same key begins no further session. In the session that the first one has left it leads to the one that it has begun, also after a restart, if that has a file."`
+		IdempotencyKey string `json:"idempotencyKey" since:"troupe" doc:"A repeated command with the same key does not create another session. It switches to the one that the first command created, also after a restart, if that session has a file."`
 	}
 	SwitchSession struct {
 		isCommand
@@ -218,17 +218,17 @@ type (
 	GetContextUsage      struct{ isCommand }
 	ExportHTML           struct {
 		isCommand
-		OutputPath string `json:"outputPath" path:"file" doc:"Where to write; a name in the working directory by default. What is a session, and what exists and is no regular file, is refused (io_error) and left as it is."`
+		OutputPath string `json:"outputPath" path:"file" doc:"The file to write; by default a new name in the working directory. A session file, or something that is no regular file, is not overwritten (io_error)."`
 	}
 	ListSessions struct {
 		isCommand
 		Scope      string `json:"scope" enum:"cwd,all" doc:"cwd (default): sessions of this working directory; all: every project."`
 		SessionDir string `json:"sessionDir" path:"file" doc:"The directory to list, with scope cwd."`
-		Under      string `json:"under" path:"file" since:"troupe" doc:"A session file: its children instead, whatever directory they work in. Not with scope and sessionDir."`
+		Under      string `json:"under" path:"file" since:"troupe" doc:"A session file: list its children instead, in any directory. Not with scope and sessionDir."`
 
-		Query    string `json:"query" since:"troupe" doc:"Words that all stand in a session's name, directory or text, in any case of letters."`
-		Limit    int    `json:"limit" since:"troupe" min:"1" max:"10000" doc:"At most this many; nextCursor then leads to the next ones, if there are any."`
-		Cursor   string `json:"cursor" since:"troupe" doc:"The nextCursor of an answer: what comes behind it. What was written meanwhile may come twice or not at all."`
+		Query    string `json:"query" since:"troupe" doc:"Words that all occur in the name, directory or text of a session, ignoring case."`
+		Limit    int    `json:"limit" since:"troupe" min:"1" max:"10000" doc:"The maximum number of sessions. If there are more, the response has a nextCursor."`
+		Cursor   string `json:"cursor" since:"troupe" doc:"The nextCursor of a response: return the sessions after it. Sessions that changed meanwhile may be listed twice or not at all."`
 		WithText *bool  `json:"withText" since:"troupe" doc:"false leaves allMessagesText out."`
 	}
 	GetSessionTree struct{ isCommand }
@@ -236,10 +236,10 @@ type (
 	GetEntries     struct {
 		isCommand
 		Since string `json:"since" doc:"Only entries after this one."`
-		Limit int    `json:"limit" since:"troupe" min:"1" max:"10000" doc:"At most this many; the answer then says whether there are more."`
+		Limit int    `json:"limit" since:"troupe" min:"1" max:"10000" doc:"The maximum number of entries. hasMore of the response says whether there are more."`
 
-		Before   string `json:"before" since:"troupe" doc:"The newest before this entry, in the order of the file; end for the newest of all. Not with since."`
-		MaxBytes int    `json:"maxBytes" since:"troupe" min:"1" max:"16777216" doc:"With before: of the entries, at most; one comes in any case. 1 MiB by default."`
+		Before   string `json:"before" since:"troupe" doc:"Return the newest entries before this one, in the order of the file. end returns the newest of all. Not with since."`
+		MaxBytes int    `json:"maxBytes" since:"troupe" min:"1" max:"16777216" doc:"With before: the maximum size of the entries, 1 MiB by default. At least one entry is returned."`
 	}
 	GetImage struct {
 		isCommand
@@ -250,14 +250,14 @@ type (
 		isCommand
 		TargetID            string `json:"targetId" req:"true" doc:"The entry to go to."`
 		Summarize           bool   `json:"summarize" doc:"Summarise the branch that is left."`
-		CustomInstructions  string `json:"customInstructions" doc:"What the summary should attend to."`
+		CustomInstructions  string `json:"customInstructions" doc:"Additional instructions for the summary."`
 		ReplaceInstructions bool   `json:"replaceInstructions" doc:"Use customInstructions instead of the built-in ones."`
 		Label               string `json:"label" doc:"A label for the summary, or for the target without one."`
 	}
 	SetEntryLabel struct {
 		isCommand
 		TargetID string `json:"targetId" req:"true" doc:"The entry to name."`
-		Label    string `json:"label" doc:"Its label; empty or absent clears it."`
+		Label    string `json:"label" doc:"The label. Empty or absent removes it."`
 	}
 )
 
@@ -298,7 +298,7 @@ type ExtensionUIResponse struct {
 	RequestID string  `json:"requestId" since:"s4" doc:"The id under its name in pi_agent_rust."`
 	Value     *string `json:"value" doc:"The answer to select, input and editor."`
 	Confirmed *bool   `json:"confirmed" doc:"The answer to confirm."`
-	Cancelled bool    `json:"cancelled" doc:"The person closed the dialog."`
+	Cancelled bool    `json:"cancelled" doc:"The user has closed the dialog."`
 }
 
 // Connection: these concern no session and are answered by the router.
@@ -309,8 +309,8 @@ type (
 		Features []string `json:"features" doc:"Features to switch on; unknown ones are dropped."`
 
 		ClientID string      `json:"clientId" doc:"Names the client across its connections: 8 to 64 letters, digits, - and _. Other clients read it in the outcome of dialogs. Ids of its commands are strings, each used once. A command that is repeated byte for byte gets the same response (replayed) and takes effect once, until ten minutes after its connection has ended. Read-only commands are executed again."`
-		Client   *ClientName `json:"client" doc:"What it is, for people."`
-		UI       []string    `json:"ui" doc:"The dialogs that the client can show, of select, confirm, input, editor, notify and approval; others are dropped; all without it. It is not asked by others: list_open_sessions says that something waits. Where approval is missing and select is not, tool calls are asked about by select. Where nobody who is attached can show one, and the session is not retained, the dialog is over at once: lost."`
+		Client   *ClientName `json:"client" doc:"Name and version of the client, for people."`
+		UI       []string    `json:"ui" doc:"The dialogs that the client can show: select, confirm, input, editor, notify, approval. Without it, all. The client does not receive other dialogs; list_open_sessions reports that they wait. With select but without approval, approvals are sent as select. If no attached client can show a dialog, and the session is not retained, the dialog ends at once with the outcome lost."`
 	}
 	GetProtocolInfo struct{ isCommand }
 	Ping            struct{ isCommand }
@@ -327,12 +327,12 @@ type (
 		AppendSystemPrompt string          `json:"appendSystemPrompt" doc:"Is added to the system prompt."`
 		Name               string          `json:"name" doc:"The session's display name."`
 		NoSession          bool            `json:"noSession" doc:"Keep the session in memory only."`
-		Retain             *bool           `json:"retain" doc:"Keep the session open when its last client goes. With troupe serve it is kept if the command does not say otherwise, but not for clients of troupe connect."`
+		Retain             *bool           `json:"retain" doc:"Keep the session open when its last client disconnects. The default is true for clients of troupe serve, and false for troupe connect and --mode rpc."`
 		PermissionMode     PermissionMode  `json:"permissionMode" enum:"auto,edits,ask,readonly" doc:"See set_permission_mode; by default what the daemon was started with."`
-		Sandbox            string          `json:"sandbox" enum:"off,workspace,readonly" doc:"Where programs of the session may write: everywhere, in its working directory and in directories for temporary files, nowhere. It can only make stricter what the command line and permissions.json say."`
-		SandboxNetwork     string          `json:"sandboxNetwork" enum:"on,off" doc:"off: programs of the session have no network. Likewise."`
+		Sandbox            string          `json:"sandbox" enum:"off,workspace,readonly" doc:"Where commands of the session may write. off: everywhere. workspace: in the working directory and in directories for temporary files. readonly: nowhere. The value can only be stricter than the command line and permissions.json."`
+		SandboxNetwork     string          `json:"sandboxNetwork" enum:"on,off" doc:"off: commands of the session have no network. The value can only be stricter, as for sandbox."`
 		Settings           json.RawMessage `json:"settings" doc:"Members of settings.json that count for this session only."`
-		Wants              *SessionWants   `json:"wants" doc:"In a cluster: what the session needs of its node, now and whenever it moves."`
+		Wants              *SessionWants   `json:"wants" doc:"In a cluster: requirements for the node of the session, now and whenever it moves."`
 	}
 	CloseSession struct {
 		isCommand
@@ -343,7 +343,7 @@ type (
 	AdoptSession struct {
 		isCommand
 		SessionID string `json:"sessionId" req:"true" doc:"Its handle, which is its id."`
-		Cwd       string `json:"cwd" path:"directory" req:"true" doc:"The directory on this node in which it goes on, by its path or as ROOT:PATH."`
+		Cwd       string `json:"cwd" path:"directory" req:"true" doc:"The directory on this node for the session, as a path or as ROOT:PATH."`
 	}
 	MoveSession struct {
 		isCommand
@@ -355,9 +355,9 @@ type (
 		SessionID   string          `json:"sessionId" doc:"The handle of an open session. One of sessionId, durableId and sessionPath is needed."`
 		DurableID   string          `json:"durableId" doc:"The id in the file of an open session."`
 		SessionPath string          `json:"sessionPath" path:"file" doc:"The session file. One that is not open is opened, as by open_session."`
-		Since       *StreamPosition `json:"since" doc:"With the feature seq: the client has read up to this event. What came since follows the answer, exactly, or the answer has a snapshot."`
-		Role        string          `json:"role" enum:"interactive,viewer" doc:"interactive (default); a viewer changes nothing of the session and is not asked."`
-		Snapshot    *SnapshotLimits `json:"snapshot" doc:"With the feature seq: a snapshot is wanted, and how large."`
+		Since       *StreamPosition `json:"since" doc:"With the feature seq: the last event that the client has read. The missed events follow the response, or the response has a snapshot."`
+		Role        string          `json:"role" enum:"interactive,viewer" doc:"interactive (default) or viewer. A viewer cannot change the session and receives no dialogs."`
+		Snapshot    *SnapshotLimits `json:"snapshot" doc:"With the feature seq: request a snapshot, with these limits."`
 	}
 	DetachSession struct {
 		isCommand
@@ -367,12 +367,12 @@ type (
 	WatchSessions    struct{ isCommand }
 	DeleteSession    struct {
 		isCommand
-		SessionPath string `json:"sessionPath" path:"file" req:"true" doc:"A session file that nobody has open."`
+		SessionPath string `json:"sessionPath" path:"file" req:"true" doc:"A session file that is not open."`
 	}
 	ListDirectories struct {
 		isCommand
-		Path  string `json:"path" path:"absolute" doc:"The directory; the daemon's own by default. Over the network below a --root of the daemon."`
-		Query string `json:"query" doc:"What their names contain, in any case of letters. Names that begin with a dot are left out unless it does, too."`
+		Path  string `json:"path" path:"absolute" doc:"The directory to list; by default that of the daemon. Network clients may list only directories below a --root."`
+		Query string `json:"query" doc:"Only names that contain this text, ignoring case. Names that start with a dot are listed only if the text starts with a dot."`
 		Files bool   `json:"files" doc:"The files there as well."`
 	}
 	UnwatchSessions struct{ isCommand }
@@ -419,11 +419,11 @@ type (
 	GetLoginProviders struct{ isCommand }
 	Login             struct {
 		isCommand
-		Provider   string `json:"provider" doc:"Whose credentials to get; or providerId."`
+		Provider   string `json:"provider" doc:"The provider. This or providerId is needed."`
 		ProviderID string `json:"providerId" doc:"The same, by oh-my-pi's name."`
-		Method     string `json:"method" enum:"browser,paste,device,api_key" doc:"browser: the vendor's page, which comes back to this machine. paste: the same, and the person brings the address it ended at. device: the person types a code at a page. api_key: a key is stored. By default the first that get_auth names for the provider."`
-		TimeoutMs  int    `json:"timeoutMs" min:"1" max:"900000" doc:"How long the person may take; 5 minutes by default."`
-		Key        string `json:"key" doc:"With api_key: the key, instead of being asked for it."`
+		Method     string `json:"method" enum:"browser,paste,device,api_key" doc:"browser: the vendor's page redirects to this machine. paste: the user pastes the address at which the browser ended. device: the user types a code on a page. api_key: a key is stored. The default is the first method that get_auth lists."`
+		TimeoutMs  int    `json:"timeoutMs" min:"1" max:"900000" doc:"The time limit for the user; 5 minutes by default."`
+		Key        string `json:"key" doc:"With api_key: the key. Without it, a dialog requests the key."`
 	}
 	CancelLogin struct {
 		isCommand
@@ -431,8 +431,8 @@ type (
 	}
 	Logout struct {
 		isCommand
-		Provider string `json:"provider" req:"true" doc:"Whose entry goes."`
-		Revoke   *bool  `json:"revoke" doc:"Tell the vendor, if it can be told; true by default."`
+		Provider string `json:"provider" req:"true" doc:"The provider whose entry is removed."`
+		Revoke   *bool  `json:"revoke" doc:"Revoke the login at the vendor, if that is possible; true by default."`
 	}
 )
 
@@ -478,9 +478,9 @@ type (
 	GetSubagents        struct{ isCommand }
 	GetSubagentMessages struct {
 		isCommand
-		SubagentID  string `json:"subagentId" doc:"The child. This or sessionFile."`
+		SubagentID  string `json:"subagentId" doc:"The id of the child. This or sessionFile is needed."`
 		SessionFile string `json:"sessionFile" path:"file" doc:"Its session file."`
-		FromByte    int    `json:"fromByte" doc:"Where to begin: 0, or the nextByte of an earlier answer."`
+		FromByte    int    `json:"fromByte" doc:"The position to start at: 0, or the nextByte of an earlier response."`
 	}
 	SetSubagentSubscription struct {
 		isCommand
@@ -492,7 +492,7 @@ type (
 type (
 	SetBudget struct {
 		isCommand
-		Limits json.RawMessage `json:"limits" req:"true" doc:"An object of maxWallTimeMs, maxInputTokens, maxOutputTokens, maxTotalTokens, maxCostUsd, maxToolCalls and maxSubagents: numbers of at least 0, or null for no limit. 0 allows nothing: no model is asked."`
+		Limits json.RawMessage `json:"limits" req:"true" doc:"An object of maxWallTimeMs, maxInputTokens, maxOutputTokens, maxTotalTokens, maxCostUsd, maxToolCalls and maxSubagents: numbers of at least 0, or null for no limit. With 0, no request to a model is made."`
 	}
 	GetBudget struct{ isCommand }
 )

@@ -31,11 +31,11 @@ type (
 	}
 	AgentEnd struct {
 		isEvent
-		Messages    []Message `json:"messages" doc:"What this run added, in order."`
+		Messages    []Message `json:"messages" doc:"The messages of this run, in order."`
 		Error       string    `json:"error,omitempty" since:"s4" doc:"Why the run failed or that it was aborted; absent on success."`
 		SessionID   string    `json:"sessionId,omitempty" since:"s1" not:"union s0 s2 s3 s4 pi1" doc:"The durable id, in the connection's default session: elsewhere sessionId is the routing handle."`
 		SessionFile string    `json:"sessionFile,omitempty" since:"s1" not:"union s0 s2 s3 s4 pi1"`
-		WillRetry   bool      `json:"willRetry" since:"pi1" doc:"The same work goes on by itself: a retry follows, or what a stream rule asks for. False before the recovery from an overflow, of which auto_compaction_end.willRetry tells."`
+		WillRetry   bool      `json:"willRetry" since:"pi1" doc:"The run will be repeated by itself: after a failed request, or because of a stream rule. False if the context overflowed: then auto_compaction_end.willRetry says it."`
 		RunID       RunID     `json:"runId,omitempty" since:"troupe"`
 	}
 	TurnStart struct {
@@ -46,14 +46,14 @@ type (
 	}
 	TurnEnd struct {
 		isEvent
-		TurnIndex   int                  `json:"turnIndex" since:"s1" not:"union s0 s2 s3 s4 pi1" doc:"As of turn_start."`
+		TurnIndex   int                  `json:"turnIndex" since:"s1" not:"union s0 s2 s3 s4 pi1" doc:"The same as in turn_start."`
 		Message     Message              `json:"message" doc:"The assistant message of the turn."`
 		ToolResults []*ToolResultMessage `json:"toolResults" doc:"One for each of its tool calls, in call order."`
 		RunID       RunID                `json:"runId,omitempty" since:"troupe"`
 	}
 	MessageStart struct {
 		isEvent
-		Message Message `json:"message" doc:"Of an assistant message only the frame: content follows in updates."`
+		Message Message `json:"message" doc:"An assistant message has no content yet; it follows in updates."`
 		RunID   RunID   `json:"runId,omitempty" since:"troupe"`
 	}
 	// MessageUpdate is one step of a growing assistant message. On the wire it
@@ -87,12 +87,12 @@ type (
 type (
 	SubagentStart struct {
 		isEvent
-		ID         string `json:"id" doc:"In this session; of a child's child with dots: A.B."`
+		ID         string `json:"id" doc:"Unique in this session. A child of A is called A.B."`
 		Agent      string `json:"agent"`
-		Isolated   bool   `json:"isolated" doc:"It works in a workspace of its own."`
-		SessionID  string `json:"childSessionId,omitempty" since:"troupe" not:"s1" doc:"Of its session: attach takes it. list_open_sessions has it, too."`
+		Isolated   bool   `json:"isolated" doc:"It works in an isolated copy."`
+		SessionID  string `json:"childSessionId,omitempty" since:"troupe" not:"s1" doc:"The handle of its session, for attach. list_open_sessions has it, too."`
 		ToolCallID string `json:"toolCallId,omitempty" since:"troupe" not:"s1"`
-		ParentID   string `json:"parentId,omitempty" since:"troupe" not:"s1" doc:"Of a child's child: whose."`
+		ParentID   string `json:"parentId,omitempty" since:"troupe" not:"s1" doc:"For a child of a child: the id of its parent."`
 	}
 	SubagentVerificationStart struct {
 		isEvent
@@ -126,11 +126,11 @@ type (
 		isEvent
 		ID       string `json:"id"`
 		Agent    string `json:"agent"`
-		ExitCode int    `json:"exitCode" doc:"0 if the child has done what it was to do."`
+		ExitCode int    `json:"exitCode" doc:"0 if the child succeeded."`
 		Aborted  bool   `json:"aborted,omitempty" since:"troupe" not:"s1"`
 		Error    string `json:"error,omitempty" since:"troupe" not:"s1"`
 
-		Verification *VerificationResult `json:"verification,omitempty" doc:"Absent where nothing was to be verified."`
+		Verification *VerificationResult `json:"verification,omitempty" doc:"Absent if no verification was requested."`
 	}
 )
 
@@ -218,21 +218,21 @@ type (
 		Reason       string            `json:"-"`
 		Result       *CompactionResult `json:"result" doc:"null when aborted or failed."`
 		Aborted      bool              `json:"aborted"`
-		WillRetry    bool              `json:"willRetry" doc:"The prompt that overflowed runs again: after every successful compaction with the reason overflow, but in pi1 not for a prompt that was answered all the same."`
+		WillRetry    bool              `json:"willRetry" doc:"The prompt is repeated: after every successful compaction with the reason overflow. In pi1, not if the prompt was answered."`
 		ErrorMessage string            `json:"errorMessage,omitempty" doc:"Why it failed or was refused."`
 	}
 	AutoRetryStart struct {
 		isEvent
-		Attempt      int    `json:"attempt" doc:"The retry about to be made, from 1."`
+		Attempt      int    `json:"attempt" doc:"The number of the next retry, from 1."`
 		MaxAttempts  int    `json:"maxAttempts"`
-		DelayMs      int64  `json:"delayMs" doc:"How long the wait really is."`
+		DelayMs      int64  `json:"delayMs" doc:"The actual delay."`
 		ErrorMessage string `json:"errorMessage"`
 		ErrorKind    string `json:"errorKind,omitempty" since:"troupe" doc:"overloaded, rate_limit, server_error, network, cut_stream or stream_stalled."`
 	}
 	AutoRetryEnd struct {
 		isEvent
 		Success    bool   `json:"success"`
-		Attempt    int    `json:"attempt" doc:"The retry made last."`
+		Attempt    int    `json:"attempt" doc:"The number of the last retry."`
 		FinalError string `json:"finalError,omitempty"`
 	}
 	SummarizationRetryScheduled struct {
@@ -300,12 +300,12 @@ type (
 		AutoCompactionEnabled *bool          `json:"autoCompactionEnabled,omitempty"`
 		SessionName           *string        `json:"sessionName,omitempty"`
 		ActiveToolNames       []string       `json:"activeToolNames,omitzero"`
-		By                    *ClientRef     `json:"by,omitempty" doc:"Whose command it was, if the client has named itself in hello."`
+		By                    *ClientRef     `json:"by,omitempty" doc:"The client that sent the command, if it has a clientId."`
 	}
 	// ClientsChanged says who hears of a session.
 	ClientsChanged struct {
 		isEvent
-		Clients []ClientRef `json:"clients" doc:"Those that have attached, in the order in which they came; what they have said of themselves in hello."`
+		Clients []ClientRef `json:"clients" doc:"The attached clients in the order of their attach, with their clientId and name from hello."`
 	}
 	// ExtensionCommandEnd says that a command of an extension has ended.
 	ExtensionCommandEnd struct {
@@ -315,14 +315,14 @@ type (
 	// Resync says that the client has not read fast enough.
 	Resync struct {
 		isEvent
-		Reason string `json:"reason" enum:"lagged,moved" doc:"lagged: the client has not read. moved: the session is on another node."`
-		Seq    int64  `json:"seq,omitempty" doc:"The number of the last event before those that are missing: attach with it as since."`
+		Reason string `json:"reason" enum:"lagged,moved" doc:"lagged: the client has read too slowly. moved: the session is on another node."`
+		Seq    int64  `json:"seq,omitempty" doc:"The number of the last event before the gap, for since of attach."`
 	}
 	// SessionMoved says that another node of the cluster has the session.
 	SessionMoved struct {
 		isEvent
-		To  string `json:"to,omitempty" doc:"The node; without it, none has it yet."`
-		Why string `json:"why" enum:"failover,released,fenced" doc:"failover: its node was lost. released: its node gave it up. fenced: another node took it from one that was cut off."`
+		To  string `json:"to,omitempty" doc:"The new node. Absent while no node has the session."`
+		Why string `json:"why" enum:"failover,released,fenced" doc:"failover: its node was lost. released: its node has released it. fenced: another node took it over from a disconnected one."`
 	}
 	// SessionWaiting says that the session goes on when it can be written again.
 	SessionWaiting struct {
@@ -331,7 +331,7 @@ type (
 	}
 	SessionFailed struct {
 		isEvent
-		Error string `json:"error" doc:"Why the session was given up; its commands fail from now on."`
+		Error string `json:"error" doc:"The error. All further commands of the session fail."`
 	}
 )
 
@@ -347,7 +347,7 @@ type (
 	// absent, an empty text or list is there.
 	ExtensionUIRequest struct {
 		isEvent
-		ID              string   `json:"id" doc:"Repeat it in extension_ui_response."`
+		ID              string   `json:"id" doc:"The id for extension_ui_response."`
 		Method          string   `json:"method" enum:"select,confirm,input,editor,notify,setStatus,setWidget,setTitle,set_editor_text,open_url"`
 		Title           *string  `json:"title,omitempty"`
 		Message         *string  `json:"message,omitempty"`
@@ -362,11 +362,11 @@ type (
 		WidgetLines     []string `json:"widgetLines,omitzero"`
 		WidgetPlacement string   `json:"widgetPlacement,omitempty"`
 		Text            *string  `json:"text,omitempty"`
-		URL             string   `json:"url,omitempty" since:"omp18" doc:"With open_url: show it, and open it in a browser if the person wants that. The dialog may be answered with the address that the browser ended at, or cancelled; it is over when the login is."`
-		Code            string   `json:"code,omitempty" since:"troupe" doc:"With open_url: what the person types at the page; the title has it, too."`
+		URL             string   `json:"url,omitempty" since:"omp18" doc:"With open_url: the address to show, and to open in a browser if the user agrees. The answer may be the address at which the browser ended. The dialog ends with the login."`
+		Code            string   `json:"code,omitempty" since:"troupe" doc:"With open_url: the code to type on the page. The title has it, too."`
 		LaunchURL       string   `json:"launchUrl,omitempty" since:"troupe" doc:"With open_url: the page with the code filled in, to be opened in place of url."`
-		ExpiresAt       int64    `json:"expiresAt,omitempty" since:"troupe" doc:"With code: until when it counts, epoch milliseconds."`
-		Secret          bool     `json:"secret,omitempty" since:"troupe" doc:"The answer to input is not to be shown or kept."`
+		ExpiresAt       int64    `json:"expiresAt,omitempty" since:"troupe" doc:"With code: when it expires, in milliseconds since 1970."`
+		Secret          bool     `json:"secret,omitempty" since:"troupe" doc:"The answer is secret: do not show or store it."`
 		ToolCallID      string   `json:"toolCallId,omitempty" since:"troupe" doc:"The tool call that waits for the answer."`
 	}
 	// AuthChanged says that a provider's credentials stand otherwise than before.
@@ -393,36 +393,36 @@ type (
 		ID         string           `json:"id" doc:"The approvalId of approval_response."`
 		ToolCallID string           `json:"toolCallId"`
 		ToolName   string           `json:"toolName"`
-		Args       json.RawMessage  `json:"args" doc:"With which the call would run."`
-		Kind       string           `json:"kind" enum:"read,edit,execute,other" doc:"What the tool does."`
+		Args       json.RawMessage  `json:"args" doc:"The arguments of the call."`
+		Kind       string           `json:"kind" enum:"read,edit,execute,other" doc:"The kind of the action."`
 		Title      string           `json:"title"`
 		Why        ApprovalWhy      `json:"why"`
 		Preview    ApprovalPreview  `json:"preview"`
 		Options    []ApprovalOption `json:"options"`
 		Unbound    bool             `json:"unsandboxed,omitempty" doc:"The command would run without the session's sandbox."`
 		AskedAt    int64            `json:"askedAt" doc:"Epoch milliseconds."`
-		ExpiresAt  int64            `json:"expiresAt,omitempty" doc:"When nobody is waited for any more (--approval-timeout): the call does not run. Absent for never."`
+		ExpiresAt  int64            `json:"expiresAt,omitempty" doc:"When the request expires (--approval-timeout). Then the call does not run. Absent if it does not expire."`
 	}
 	// ApprovalResolved says that an approval_request is over.
 	ApprovalResolved struct {
 		isEvent
 		ID         string `json:"id"`
 		ToolCallID string `json:"toolCallId"`
-		Outcome    string `json:"outcome" enum:"allowed,denied,cancelled,timeout" doc:"timeout: nobody has answered in time; cancelled: nobody answers any more; the call does not run."`
+		Outcome    string `json:"outcome" enum:"allowed,denied,cancelled,timeout" doc:"timeout: no answer in time. cancelled: the request was withdrawn. In both cases the call does not run."`
 		OptionID   string `json:"optionId,omitempty"`
 
-		By *ClientRef `json:"by,omitempty" doc:"Who has answered, if the client has named itself in hello."`
+		By *ClientRef `json:"by,omitempty" doc:"The client that has answered, if it has a clientId."`
 	}
 	// DialogResolved says that a dialog is over.
 	DialogResolved struct {
 		isEvent
 		ID      string        `json:"id" doc:"Of the extension_ui_request."`
-		Outcome DialogOutcome `json:"outcome" enum:"answered,cancelled,timeout,aborted,lost" doc:"cancelled: a person has closed it; aborted: who asked does not want to know any more; lost: nobody can answer any more."`
-		By      *ClientRef    `json:"by,omitempty" doc:"Who has answered or closed it, if the client has named itself in hello."`
+		Outcome DialogOutcome `json:"outcome" enum:"answered,cancelled,timeout,aborted,lost" doc:"cancelled: a user has closed it. aborted: the request was withdrawn. lost: no client can answer it any more."`
+		By      *ClientRef    `json:"by,omitempty" doc:"The client that has answered or closed it, if it has a clientId."`
 	}
 	HostToolCall struct {
 		isEvent
-		ID         string          `json:"id" doc:"Repeat it in host_tool_result."`
+		ID         string          `json:"id" doc:"The id for host_tool_result."`
 		ToolCallID string          `json:"toolCallId"`
 		ToolName   string          `json:"toolName"`
 		Arguments  json.RawMessage `json:"arguments"`
@@ -442,25 +442,25 @@ type (
 	}
 	Draining struct {
 		isEvent
-		DeadlineMs int64 `json:"deadlineMs" doc:"How long what runs may take to come to its end; then it is aborted."`
+		DeadlineMs int64 `json:"deadlineMs" doc:"The time for active runs to finish. Then they are aborted."`
 	}
 	BudgetWarning struct {
 		isEvent
 		Scope      string         `json:"scope" enum:"session,task,subagent"`
 		Snapshot   BudgetSnapshot `json:"snapshot"`
-		ID         string         `json:"id,omitempty" since:"troupe" not:"s1" doc:"With the scope subagent: of the child that has come to a limit of its agent."`
+		ID         string         `json:"id,omitempty" since:"troupe" not:"s1" doc:"With the scope subagent: the id of the child that has reached a limit of its agent."`
 		ToolCallID string         `json:"toolCallId,omitempty" since:"troupe" not:"s1" doc:"With the scope task."`
 	}
 	BudgetExceeded struct {
 		isEvent
 		Scope      string         `json:"scope" enum:"session,task,subagent"`
 		Snapshot   BudgetSnapshot `json:"snapshot"`
-		ID         string         `json:"id,omitempty" since:"troupe" not:"s1" doc:"With the scope subagent: of the child that has come to a limit of its agent."`
+		ID         string         `json:"id,omitempty" since:"troupe" not:"s1" doc:"With the scope subagent: the id of the child that has reached a limit of its agent."`
 		ToolCallID string         `json:"toolCallId,omitempty" since:"troupe" not:"s1" doc:"With the scope task."`
 	}
 	TodoReminder struct {
 		isEvent
-		Todos       []TodoItem `json:"todos" doc:"What is not done."`
+		Todos       []TodoItem `json:"todos" doc:"The open items."`
 		Attempt     int        `json:"attempt"`
 		MaxAttempts int        `json:"maxAttempts"`
 	}
@@ -528,11 +528,11 @@ type StreamRule struct {
 	Description string `json:"description,omitempty"`
 	TTSRTrigger string `json:"ttsrTrigger,omitempty"`
 
-	Globs         []string   `json:"globs,omitempty" doc:"It is about calls of tools with a path like these."`
+	Globs         []string   `json:"globs,omitempty" doc:"It applies to tool calls with a matching path."`
 	AlwaysApply   bool       `json:"alwaysApply"`
-	InterruptMode string     `json:"interruptMode,omitempty" enum:"always,prose-only,tool-only,never" doc:"In the place of the setting."`
+	InterruptMode string     `json:"interruptMode,omitempty" enum:"always,prose-only,tool-only,never" doc:"Instead of the setting."`
 	Condition     []string   `json:"condition" doc:"The parts of ttsrTrigger, one for each expression of the file."`
-	Scope         []string   `json:"scope,omitempty" doc:"What it watches, in the words of the file."`
+	Scope         []string   `json:"scope,omitempty" doc:"The scope, as written in its file."`
 	Source        RuleSource `json:"_source"`
 }
 

@@ -11,11 +11,11 @@ type SessionState struct {
 	Model                 *Model         `json:"model" keep:"" doc:"Null without one."`
 	ThinkingLevel         ThinkingLevel  `json:"thinkingLevel"`
 	IsStreaming           bool           `json:"isStreaming" doc:"A run is active, waits for a retry, or will continue by itself."`
-	IsCompacting          bool           `json:"isCompacting" doc:"By command or by itself."`
+	IsCompacting          bool           `json:"isCompacting" doc:"Whether a command or a threshold has started it."`
 	SteeringMode          QueueMode      `json:"steeringMode" since:"s0 s1 s2 s4 pi1 omp18"`
 	FollowUpMode          QueueMode      `json:"followUpMode" since:"s0 s1 s2 s4 pi1 omp18"`
 	InterruptMode         InterruptMode  `json:"interruptMode" since:"s1 omp18"`
-	QueueMode             QueueMode      `json:"queueMode" since:"s3" doc:"Twin of steeringMode."`
+	QueueMode             QueueMode      `json:"queueMode" since:"s3" doc:"The same as steeringMode."`
 	SessionFile           *string        `json:"sessionFile,omitempty" null:"s4" doc:"Absent for a session in memory."`
 	SessionID             string         `json:"sessionId"`
 	SessionName           *string        `json:"sessionName,omitempty" null:"s4" since:"s1 s2 s4 pi1 omp18" doc:"Absent if unset."`
@@ -23,21 +23,21 @@ type SessionState struct {
 	AutoRetryEnabled      bool           `json:"autoRetryEnabled" since:"troupe"`
 	MessageCount          int            `json:"messageCount" doc:"Messages of the current branch that the model sees."`
 	PendingMessageCount   int            `json:"pendingMessageCount" since:"s0 s2 s4 pi1"`
-	QueuedMessageCount    int            `json:"queuedMessageCount" since:"s1 s3 omp18" doc:"Twin of pendingMessageCount."`
+	QueuedMessageCount    int            `json:"queuedMessageCount" since:"s1 s3 omp18" doc:"The same as pendingMessageCount."`
 	Durability            string         `json:"durability" since:"troupe" doc:"None, process or sync: what an answer to prompt promises."`
 	Phase                 string         `json:"phase" since:"troupe" doc:"Idle, streaming, auth (a login is renewed before the model can be asked), tools, retrying, compacting, switching, dialog."`
 	PhaseSince            int64          `json:"phaseSince" since:"troupe" doc:"Epoch milliseconds."`
-	WaitingFor            []string       `json:"waitingFor" since:"troupe" doc:"What the phase waits for: a tool call's name and id, a dialog's id, …."`
-	PermissionMode        PermissionMode `json:"permissionMode" since:"troupe" enum:"auto,edits,ask,readonly" doc:"What happens to tool calls of which no rule says anything."`
-	Budget                *BudgetState   `json:"budget,omitempty" since:"troupe" doc:"Only where something is limited; see get_budget."`
-	Project               *ProjectTrust  `json:"project,omitempty" since:"troupe" doc:"Only if something that the project brings, or queued input of a session file, was left out."`
+	WaitingFor            []string       `json:"waitingFor" since:"troupe" doc:"What the phase waits for: the name and id of a tool call, the id of a dialog, and so on."`
+	PermissionMode        PermissionMode `json:"permissionMode" since:"troupe" enum:"auto,edits,ask,readonly" doc:"The mode for tool calls without a matching rule."`
+	Budget                *BudgetState   `json:"budget,omitempty" since:"troupe" doc:"Present if there is a limit; see get_budget."`
+	Project               *ProjectTrust  `json:"project,omitempty" since:"troupe" doc:"Present if configuration of the project, or queued input of a session file, was ignored."`
 }
 
 // ProjectTrust says how much of what a project brings is obeyed.
 type ProjectTrust struct {
 	Trusted   bool     `json:"trusted" doc:"Its configuration may run programs, change endpoints and relax limits. Otherwise only text is loaded, and settings without these effects."`
 	DecidedBy string   `json:"decidedBy" doc:"A flag, an extension (project_trust), a client that was asked (dialog), the trust.json that has a decision, or defaultProjectTrust."`
-	LeftOut   []string `json:"leftOut" doc:"What was left out: keys of its settings.json, files and directories, queued input."`
+	LeftOut   []string `json:"leftOut" doc:"The ignored parts: keys of settings.json, files and directories, queued input."`
 }
 
 // Disposition answers prompt, steer and follow_up.
@@ -53,13 +53,13 @@ var (
 
 // Cancelled answers commands that an extension may veto.
 type Cancelled struct {
-	Cancelled bool `json:"cancelled" doc:"An extension did not let it happen."`
+	Cancelled bool `json:"cancelled" doc:"An extension has prevented it."`
 }
 
 // ForkResult answers fork and branch.
 type ForkResult struct {
 	Text      string `json:"text"` // the text of the message that was forked before
-	Cancelled bool   `json:"cancelled" doc:"An extension did not let it happen."`
+	Cancelled bool   `json:"cancelled" doc:"An extension has prevented it."`
 }
 
 // ModelChoice answers cycle_model.
@@ -101,12 +101,12 @@ type BashResult struct {
 	ExitCode       *int   `json:"exitCode,omitempty" doc:"Absent when the command was killed."`
 	Cancelled      bool   `json:"cancelled"`
 	Truncated      bool   `json:"truncated"`
-	FullOutputPath string `json:"fullOutputPath,omitempty" doc:"Where all of it is, if it was truncated, until the session ends; see Limits."`
-	TotalLines     int64  `json:"totalLines" since:"s1" not:"union s0 s2 s3 s4 pi1" doc:"Of all of the output; a line ends with a line break, and behind the last one is another."`
+	FullOutputPath string `json:"fullOutputPath,omitempty" doc:"The file with the whole output, if it was truncated. It is removed when the session ends; see Limits."`
+	TotalLines     int64  `json:"totalLines" since:"s1" not:"union s0 s2 s3 s4 pi1" doc:"Of the whole output. A line break at the end starts another line."`
 	TotalBytes     int64  `json:"totalBytes" since:"s1" not:"union s0 s2 s3 s4 pi1"`
 	OutputLines    int64  `json:"outputLines" since:"s1" not:"union s0 s2 s3 s4 pi1"`
 	OutputBytes    int64  `json:"outputBytes" since:"s1" not:"union s0 s2 s3 s4 pi1"`
-	NotRecorded    string `json:"notRecorded,omitempty" since:"troupe" doc:"Why the session has no record of the command, which has run all the same: its file could not be written."`
+	NotRecorded    string `json:"notRecorded,omitempty" since:"troupe" doc:"The command has run, but its entry could not be written to the session file. This is the error."`
 }
 
 // Counted is the result with how long its output is.
@@ -125,8 +125,8 @@ type CompactionResult struct {
 	TokensBefore     int64           `json:"tokensBefore"`
 	Details          json.RawMessage `json:"details"` // {readFiles, modifiedFiles}
 
-	EstimatedTokensAfter int64  `json:"estimatedTokensAfter" since:"pi1" doc:"What the context takes now."`
-	Usage                *Usage `json:"usage,omitempty" since:"pi1" doc:"What the summary itself took."`
+	EstimatedTokensAfter int64  `json:"estimatedTokensAfter" since:"pi1" doc:"The current size of the context, in tokens."`
+	Usage                *Usage `json:"usage,omitempty" since:"pi1" doc:"The usage of the summary."`
 }
 
 // SessionStats answers get_session_stats: the current branch, including what
@@ -135,16 +135,16 @@ type SessionStats struct {
 	SessionFile       *string       `json:"sessionFile,omitempty" null:"s4" doc:"Absent for a session in memory."`
 	SessionID         string        `json:"sessionId"`
 	UserMessages      int           `json:"userMessages"`
-	AssistantMessages int           `json:"assistantMessages" doc:"An answer that failed and was asked for again counts in pi1 only. What it cost always does."`
+	AssistantMessages int           `json:"assistantMessages" doc:"Answers that failed and were repeated are counted in pi1 only. Their cost is always included."`
 	ToolCalls         int           `json:"toolCalls"`
 	ToolResults       int           `json:"toolResults"`
 	TotalMessages     int           `json:"totalMessages"`
 	Tokens            TokenTotals   `json:"tokens"`
 	Cost              float64       `json:"cost"` // US dollars
-	PremiumRequests   int           `json:"premiumRequests" since:"s1" not:"union s0 s2 s3 s4 pi1" doc:"0: no provider says it."`
-	ContextUsage      *WindowUsage  `json:"contextUsage,omitempty" since:"pi1" doc:"How full the model's window is. Absent without a model, or for one whose window is not known."`
+	PremiumRequests   int           `json:"premiumRequests" since:"s1" not:"union s0 s2 s3 s4 pi1" doc:"0 if the provider does not report it."`
+	ContextUsage      *WindowUsage  `json:"contextUsage,omitempty" since:"pi1" doc:"The use of the context window. Absent without a model, or if the size of its window is unknown."`
 	Session           *TotalsByFile `json:"session,omitempty" since:"troupe" doc:"Over every branch of the file."`
-	Subagents         *ChildTotals  `json:"subagents,omitempty" since:"troupe" doc:"The part of children in session: those of the tool task, and theirs. Absent without any."`
+	Subagents         *ChildTotals  `json:"subagents,omitempty" since:"troupe" doc:"The part of the children in these numbers. Absent without children."`
 }
 
 // ChildTotals sums over the children of a session.
@@ -156,9 +156,9 @@ type ChildTotals struct {
 
 // WindowUsage is how full the model's window is, in get_session_stats.
 type WindowUsage struct {
-	Tokens        *int64   `json:"tokens" doc:"Null after a compaction, until there is an answer: nobody knows it then."`
+	Tokens        *int64   `json:"tokens" doc:"Null after a compaction, until the next answer of the model."`
 	ContextWindow int64    `json:"contextWindow"`
-	Percent       *float64 `json:"percent" doc:"Of the window; null likewise."`
+	Percent       *float64 `json:"percent" doc:"In percent of the context window, or null."`
 }
 
 // TotalsByFile sums over every branch of the session file.
@@ -185,7 +185,7 @@ func (t *TokenTotals) Add(u Usage) {
 
 // TextResult answers get_last_assistant_text.
 type TextResult struct {
-	Text *string `json:"text,omitempty" null:"union s0 s3 s4" doc:"Null if there is none; absent where no document has the null."`
+	Text *string `json:"text,omitempty" null:"union s0 s3 s4" doc:"Null if there is none. In some dialects absent instead."`
 }
 
 // ForkMessages answers get_fork_messages and get_branch_messages.
@@ -262,13 +262,13 @@ type AdoptedSession struct {
 
 // ClusterInfo answers get_cluster.
 type ClusterInfo struct {
-	Node     string           `json:"node" doc:"That of this connection."`
+	Node     string           `json:"node" doc:"The dialect of this connection."`
 	Lease    bool             `json:"lease" doc:"No other node can take it for dead."`
 	Engine   string           `json:"engine" doc:"Its name and version; empty if it does not answer."`
-	Problem  string           `json:"problem,omitempty" doc:"Why the engine does not say what it should: groups or sessions are not complete."`
-	Groups   []ClusterGroup   `json:"groups" doc:"What the engine replicates together."`
+	Problem  string           `json:"problem,omitempty" doc:"The error of the engine. groups or sessions are incomplete."`
+	Groups   []ClusterGroup   `json:"groups" doc:"Groups of the engine that are replicated together."`
 	Nodes    []ClusterNode    `json:"nodes" doc:"By name."`
-	Sessions []ClusterSession `json:"sessions" doc:"Those that a node has open, as it has said itself."`
+	Sessions []ClusterSession `json:"sessions" doc:"The open sessions, as reported by their nodes."`
 }
 
 // ClusterGroup is what an engine replicates together.
@@ -284,17 +284,17 @@ type ClusterGroup struct {
 type ClusterServer struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current"`
-	Lag     uint64 `json:"lag" doc:"Records that it is behind; bytes, where the engine counts these."`
+	Lag     uint64 `json:"lag" doc:"Records it lacks; bytes, if the engine counts bytes."`
 }
 
 // ClusterNode is one of the nodes of a cluster.
 type ClusterNode struct {
 	Name     string            `json:"name"`
-	Addr     string            `json:"addr" doc:"Where other nodes reach it."`
+	Addr     string            `json:"addr" doc:"The address for other nodes."`
 	Version  string            `json:"version"`
-	State    string            `json:"state" enum:"lives,draining,silent,ended" doc:"silent: nothing was heard of it for longer than it may be silent; ended: likewise, and it had given its sessions up."`
-	HeardMs  int64             `json:"heardMs" doc:"How long ago it was heard of."`
-	Sessions int               `json:"sessions" doc:"That it has open."`
+	State    string            `json:"state" enum:"lives,draining,silent,ended" doc:"silent: its heartbeats are missing. ended: the same, after it had released its sessions."`
+	HeardMs  int64             `json:"heardMs" doc:"The time since its last heartbeat."`
+	Sessions int               `json:"sessions" doc:"The number of its open sessions."`
 	Labels   map[string]string `json:"labels"`
 	Roots    map[string]string `json:"roots" doc:"The mode of each, by name."`
 }
@@ -303,15 +303,15 @@ type ClusterNode struct {
 type ClusterSession struct {
 	SessionID string `json:"sessionId"`
 	Node      string `json:"node"`
-	Runs      bool   `json:"runs" doc:"A run is on, or a dialog is open."`
+	Runs      bool   `json:"runs" doc:"A run is active, or a dialog is open."`
 }
 
 // DirectoryList answers list_directories.
 type DirectoryList struct {
 	Path        string   `json:"path" doc:"Absolute."`
-	Parent      *string  `json:"parent" doc:"null at the top, or where the client may not look."`
+	Parent      *string  `json:"parent" doc:"null at the top, or if the client may not list it."`
 	Directories []string `json:"directories" doc:"Names, sorted, 1,000 at most, with those of files."`
-	Files       []string `json:"files,omitempty" doc:"Likewise, if they were asked for."`
+	Files       []string `json:"files,omitempty" doc:"The same for files, if they were requested."`
 	HasMore     bool     `json:"hasMore"`
 	Branch      string   `json:"branch,omitempty" doc:"The git branch that is checked out there, or the start of the commit. Absent outside of a working tree."`
 }
@@ -334,7 +334,7 @@ func (l SessionList) Long() Pieces {
 type EntryList struct {
 	Entries []json.RawMessage `json:"entries"`
 	LeafID  *string           `json:"leafId"`
-	HasMore bool              `json:"hasMore" since:"troupe" doc:"The limit cut the list."`
+	HasMore bool              `json:"hasMore" since:"troupe" doc:"The list is incomplete because of the limit."`
 }
 
 // Long is the list as a result that is written in pieces.
@@ -428,10 +428,10 @@ type SlashCommand struct {
 	Name        string `json:"name"` // without the slash
 	Description string `json:"description,omitempty"`
 	Source      string `json:"source"` // extension, prompt, skill
-	Location    string `json:"location,omitempty" since:"s2 s4" doc:"User, project or path: found there, or named by settings or a flag."`
+	Location    string `json:"location,omitempty" since:"s2 s4" doc:"user, project or path. path: named by settings or a flag."`
 	Path        string `json:"path,omitempty" since:"s2 s4"`
 	// SourceInfo stands for Location and Path in pi 1.x.
-	SourceInfo *SourceInfo `json:"sourceInfo,omitempty" since:"pi1" doc:"The same in the words of pi 1.x."`
+	SourceInfo *SourceInfo `json:"sourceInfo,omitempty" since:"pi1" doc:"The same in the form of pi 1.x."`
 }
 
 // SourceInfo says where a command comes from.
@@ -510,10 +510,10 @@ type ProtocolInfo struct {
 	Limits   ProtocolLimits `json:"limits"`
 	Epoch    string         `json:"epoch"` // changes with every start of the daemon
 	Server   ServerInfo     `json:"server"`
-	Scope    string         `json:"scope,omitempty" enum:"view" doc:"What this client may do, if not everything."`
-	ClientID string         `json:"clientId,omitempty" doc:"As hello has named the client."`
+	Scope    string         `json:"scope,omitempty" enum:"view" doc:"The permissions of this client, if they are restricted."`
+	ClientID string         `json:"clientId,omitempty" doc:"The clientId of hello."`
 
-	HeartbeatMs int64 `json:"heartbeatMs,omitempty" doc:"With the feature heartbeat: how long nothing may be written."`
+	HeartbeatMs int64 `json:"heartbeatMs,omitempty" doc:"With the feature heartbeat: the interval."`
 }
 
 // ProtocolLimits are the daemon's bounds.
@@ -521,7 +521,7 @@ type ProtocolLimits struct {
 	MaxLineBytes   int `json:"maxLineBytes"`
 	MaxSessions    int `json:"maxSessions"`
 	MaxOutputBytes int `json:"maxOutputBytes"` // queued for a client that does not read
-	RingBytes      int `json:"ringBytes" doc:"Of the events of a session that are kept for clients that come back."`
+	RingBytes      int `json:"ringBytes" doc:"The size of the buffer with past events of a session, for clients that reconnect."`
 }
 
 // ServerInfo names the daemon.
@@ -535,15 +535,15 @@ type ServerInfo struct {
 type AttachedSession struct {
 	SessionID string        `json:"sessionId"` // the routing handle; dies with the process
 	State     *SessionState `json:"state"`
-	Epoch     string        `json:"epoch,omitempty" doc:"Of this process: what since names besides a number."`
+	Epoch     string        `json:"epoch,omitempty" doc:"Identifies this process. since of attach needs it."`
 	Seq       int64         `json:"seq,omitempty" doc:"The number of the last event; absent before the first."`
-	Replay    string        `json:"replay,omitempty" enum:"exact,snapshot" doc:"What came since the event that the client named follows the answer, or is in the snapshot."`
-	Why       string        `json:"why,omitempty" enum:"asked,epoch,gone" doc:"Why there is a snapshot: it was asked for, the number is of another process, or the events are not at hand any more."`
-	Replayed  *int          `json:"replayed,omitempty" doc:"How many records follow that were before the answer."`
+	Replay    string        `json:"replay,omitempty" enum:"exact,snapshot" doc:"exact: the missed events follow the response. snapshot: the response has a snapshot."`
+	Why       string        `json:"why,omitempty" enum:"asked,epoch,gone" doc:"The reason for the snapshot: requested by the client, another process (epoch), or the events are no longer buffered."`
+	Replayed  *int          `json:"replayed,omitempty" doc:"The number of missed events that follow the response."`
 	Snapshot  *Snapshot     `json:"snapshot,omitempty"`
 
-	Clients   []ClientRef          `json:"clients" doc:"Those that hear of the session, as clients_changed has them."`
-	Dialogs   []ExtensionUIRequest `json:"dialogs" doc:"Those that wait for an answer, as get_dialogs has them."`
+	Clients   []ClientRef          `json:"clients" doc:"The attached clients, in the form of clients_changed."`
+	Dialogs   []ExtensionUIRequest `json:"dialogs" doc:"The open approvals, in the form of get_dialogs."`
 	Approvals []ApprovalRequest    `json:"approvals"`
 }
 
@@ -560,13 +560,13 @@ type LoginFailure struct {
 
 // OpenDialogs answers get_dialogs: what waits for an answer, oldest first.
 type OpenDialogs struct {
-	Dialogs   []ExtensionUIRequest `json:"dialogs" doc:"Without the feature approvals, approvals too."`
+	Dialogs   []ExtensionUIRequest `json:"dialogs" doc:"Without the feature approvals, it includes approvals."`
 	Approvals []ApprovalRequest    `json:"approvals"`
 }
 
 // Snapshot is where a session stands, for a client that goes on from there.
 type Snapshot struct {
-	Entries  []json.RawMessage    `json:"entries" doc:"The newest entries, as get_entries has them."`
+	Entries  []json.RawMessage    `json:"entries" doc:"The newest entries, in the form of get_entries."`
 	HasMore  bool                 `json:"hasMore" doc:"There are older entries."`
 	LeafID   *string              `json:"leafId"`
 	Partial  *PartialMessage      `json:"partial,omitempty" doc:"The message that is open."`
@@ -624,12 +624,12 @@ type OpenSessionInfo struct {
 	PendingInputs int      `json:"pendingInputs"`
 	Clients       int      `json:"clients"`
 	Retain        bool     `json:"retain"`
-	Attention     string   `json:"attention" enum:"none,dialog,done,failed" doc:"dialog: a dialog or approval waits for an answer; done, failed: how the last work ended, while nothing is going on."`
-	Title         string   `json:"title,omitempty" doc:"Its name, or the beginning of its first message."`
+	Attention     string   `json:"attention" enum:"none,dialog,done,failed" doc:"dialog: a dialog or approval waits for an answer. done, failed: the outcome of the last run, while the session is idle."`
+	Title         string   `json:"title,omitempty" doc:"Its name, or the start of its first message."`
 	LastText      string   `json:"lastText,omitempty" doc:"The beginning of its last answer."`
 	IsDefault     bool     `json:"isDefault"` // the session that untagged commands of this connection go to
 	Node          string   `json:"node,omitempty" doc:"The node of the cluster that has it."`
 
-	ParentSessionID string `json:"parentSessionId,omitempty" doc:"Of a child that works for a call of the tool task: the handle of the session whose call it is."`
-	TaskID          string `json:"taskId,omitempty" doc:"Likewise: its id there."`
+	ParentSessionID string `json:"parentSessionId,omitempty" doc:"For a child of the tool task: the handle of the session that called it."`
+	TaskID          string `json:"taskId,omitempty" doc:"The id of the task in that session."`
 }

@@ -13,7 +13,7 @@ type RetryInfo struct {
 	RetryAfterMs int64 `json:"retryAfterMs,omitempty" doc:"When to send it again."`
 
 	Node  string `json:"node,omitempty" doc:"node_lost: the node that would be needed."`
-	Since int64  `json:"since,omitempty" doc:"node_lost: when it was last heard of, epoch milliseconds."`
+	Since int64  `json:"since,omitempty" doc:"node_lost: its last heartbeat, in milliseconds since 1970."`
 }
 
 // OutcomeUnknown is the outcome of a command that may have run.

@@ -19,7 +19,7 @@ type SubagentSubscription struct {
 
 // SubagentList answers get_subagents.
 type SubagentList struct {
-	Subagents []Subagent `json:"subagents" doc:"In the order in which they began, those of earlier calls and processes included."`
+	Subagents []Subagent `json:"subagents" doc:"In the order of their start, including those of earlier calls and processes."`
 }
 
 // Long is the list as a result that is written in pieces.
@@ -39,24 +39,24 @@ type Subagent struct {
 	AgentSource      AgentSource   `json:"agentSource"`
 	Description      string        `json:"description,omitempty"`
 	Status           string        `json:"status" enum:"pending,running,completed,failed,aborted"`
-	Task             string        `json:"task,omitempty" doc:"What it was told; of a child whose call goes on."`
+	Task             string        `json:"task,omitempty" doc:"The message that the child received. Only while its call is running."`
 	Assignment       string        `json:"assignment,omitempty" doc:"Likewise."`
 	SessionFile      string        `json:"sessionFile,omitempty" doc:"Absent for one in memory, and for one whose file is on another node of the cluster."`
 	LastUpdate       int64         `json:"lastUpdate" doc:"Epoch milliseconds."`
-	Progress         *TaskProgress `json:"progress,omitempty" doc:"Of a child whose call goes on."`
+	Progress         *TaskProgress `json:"progress,omitempty" doc:"Only while its call is running."`
 	ParentToolCallID string        `json:"parentToolCallId,omitempty"`
-	ChildSessionID   string        `json:"childSessionId,omitempty" since:"troupe" doc:"Of its session, while its call goes on: attach takes it."`
+	ChildSessionID   string        `json:"childSessionId,omitempty" since:"troupe" doc:"The handle of its session for attach, while its call is running."`
 }
 
 // SubagentMessages answers get_subagent_messages: a part of a child's session file.
 type SubagentMessages struct {
 	SessionFile string            `json:"sessionFile"`
 	FromByte    int64             `json:"fromByte" doc:"Where the part begins."`
-	NextByte    int64             `json:"nextByte" doc:"Where the next one does: behind the last line that was whole."`
-	Reset       bool              `json:"reset" doc:"The file is shorter than the fromByte that was asked for: this is its beginning."`
+	NextByte    int64             `json:"nextByte" doc:"The position of the next part: after the last complete line."`
+	Reset       bool              `json:"reset" doc:"The file is shorter than fromByte. The response starts at its beginning."`
 	Entries     []json.RawMessage `json:"entries" doc:"The lines, header and troupe's own notes included."`
-	Messages    []Message         `json:"messages" doc:"Of those among them that are messages."`
-	HasMore     bool              `json:"hasMore" since:"troupe" doc:"The part was cut, see Limits: ask from nextByte."`
+	Messages    []Message         `json:"messages" doc:"Of the entries that are messages."`
+	HasMore     bool              `json:"hasMore" since:"troupe" doc:"The part is incomplete, see Limits. Continue with nextByte."`
 }
 
 // SubagentPart is a part of a child's session file as it was read.
@@ -140,7 +140,7 @@ type SubagentReport struct {
 // ChildEvent is an event of a child's session.
 type ChildEvent struct {
 	ID    string          `json:"id" doc:"Of the child."`
-	Event json.RawMessage `json:"event" doc:"As a client of the child's own session is told it. Dialogs and approvals are told as those of this session."`
+	Event json.RawMessage `json:"event" doc:"The event as a client of the child's session receives it. Dialogs and approvals are sent as those of this session instead."`
 
 	Is Event `json:"-"` // the event, to be written as each client is written to
 }

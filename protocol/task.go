@@ -49,7 +49,7 @@ type TaskResult struct {
 	NestedPatches []string            `json:"nestedPatches,omitzero" doc:"Changes in nested repositories. In s1 also if there are none."`
 	BranchName    string              `json:"branchName,omitempty" doc:"The branch of the task. It is in the user's repository unless it was merged."`
 	Merged        *bool               `json:"merged,omitempty" doc:"Its changes are in the user's files."`
-	Conflicts     []string            `json:"conflicts,omitempty" doc:"The files because of which they are not."`
+	Conflicts     []string            `json:"conflicts,omitempty" doc:"The files that prevented the merge."`
 	Workspace     string              `json:"workspace,omitempty" doc:"The copy, if it was kept."`
 	Notes         []string            `json:"notes,omitempty"`
 }

@@ -224,7 +224,8 @@ func (s *script) step(line string) {
 			s.fatalf("no command and no record precedes the example")
 		}
 		e.Title, e.From = rest, "e2e/wire "+s.name[:strings.Index(s.name, ":")]
-		exampletest.Check(s.t, e, s.p.Work, "/home/me/project", s.p.Home, "/home/me")
+		sessions := strings.NewReplacer("/", "-").Replace(strings.Trim(s.p.Work, "/")) // the name of their directory
+		exampletest.Check(s.t, e, s.p.Work, "/home/me/project", s.p.Home, "/home/me", sessions, "home-me-project", s.p.Root, "/home/me")
 	case "no":
 		s.none(s.pattern(s.fill(rest)))
 	case "mark":
