@@ -170,12 +170,12 @@ var Events = []EventSpec{
 	event[AuthRefreshEnd]("auth_refresh_end", told{since: "troupe", needs: FeatureAuth}, "The renewal of a login has ended. If it failed, reason has the error."),
 	event[ApprovalRequest]("approval_request", told{since: "troupe", needs: FeatureApprovals, dialog: true}, "A tool call waits for approval: answer with approval_response. It follows tool_execution_start. See permissions.json and set_permission_mode."),
 	variant("extension_ui_request", told{since: "s1 s2 pi1 omp18", unless: FeatureApprovals, dialog: true}, func(ev ApprovalRequest) (ExtensionUIRequest, bool) { return ev.Select(), true },
-		"approval_request as a dialog with the method select, its options with what they allow as texts."),
+		"Without the feature approvals, an approval is requested by a dialog of the method select. Its options are texts, and value of the answer is one of them."),
 	event[ApprovalResolved]("approval_resolved", told{since: "troupe", needs: FeatureApprovals, dialog: true}, "An approval_request was answered or withdrawn."),
 	event[DialogResolved]("dialog_resolved", told{since: "troupe", needs: FeatureDialogEvents, dialog: true}, "A dialog has ended. Clients that show it close it."),
 	variant("dialog_resolved", told{since: "troupe", needs: FeatureDialogEvents, unless: FeatureApprovals, dialog: true}, func(ev ApprovalResolved) (DialogResolved, bool) {
 		return ev.Dialog(), true
-	}, "approval_resolved for clients to which the question was a dialog."),
+	}, "Without the feature approvals, the end of an approval that was sent as a dialog."),
 	event[ExtensionError]("extension_error", told{since: "s1 s2 s4 pi1 omp18", unless: FeatureHookErrorOnly}, "An extension failed: while loading, in a handler, or in a request."),
 	variant("hook_error", told{since: "s0 s3", unless: FeatureExtensionErrorOnly}, func(ev ExtensionError) (hookError, bool) {
 		return hookError{ev.ExtensionPath, ev.Event, ev.Error}, true

@@ -312,7 +312,7 @@ func (l *Log) appendLine(line []byte, id string, durable bool) error {
 	return nil
 }
 
-var errLine = errors.New("entry does not make a line of valid JSON")
+var errLine = errors.New("entry is not valid JSON")
 
 // fits reads a line, and says whether it would be read as the entry that it is meant to be.
 func (h *lineHead) fits(line []byte, id string) bool {

@@ -45,7 +45,7 @@ type Forwarder interface {
 
 var (
 	// ErrRefused: the node does not take connections.
-	ErrRefused = errors.New("the node takes no connection")
+	ErrRefused = errors.New("the node accepts no connections")
 	// ErrUnreachable: the node does not answer.
 	ErrUnreachable = errors.New("the node does not answer")
 	// ErrUpgrade: the node is of a version that has too little in common with ours.

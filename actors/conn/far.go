@@ -383,7 +383,7 @@ func (r *router) adoptSession(c actor.Context, req protocol.Request, cmd protoco
 // drainNode ends this node, if another one asks for that.
 func (r *router) drainNode(c actor.Context, req protocol.Request) {
 	if !r.cfg.Peer || r.server.Cluster == nil || r.server.Cluster.Drain == nil {
-		r.answer(c, req, nil, protocol.CodeForbidden.Errorf("Only who has the keys of a node may drain one"))
+		r.answer(c, req, nil, protocol.CodeForbidden.Errorf("Only an administrator with the keys of a node may drain it"))
 		return
 	}
 	r.answer(c, req, nil, nil)

@@ -96,7 +96,7 @@ func (s *streamer) Stream(ctx context.Context, req providers.Request) iter.Seq2[
 				return
 			case <-stall.C:
 				vm.Say(cancel)
-				yield(nil, protocol.ErrorStalled.Errorf("streamSimple of the extension has said nothing for %v", silence))
+				yield(nil, protocol.ErrorStalled.Errorf("streamSimple of the extension sent nothing for %v", silence))
 				return
 			case <-feed.more:
 			}

@@ -218,7 +218,7 @@ func (o *owner) carryOut(ctx context.Context, cmd protocol.Command, p *person) (
 		return o.logins.Login(ctx, cmd, p)
 	case protocol.CancelLogin:
 		if !o.logins.CancelLogin(cmd.Provider) {
-			return nil, protocol.CodeNotFound.Errorf("Nobody is signing in to %s", cmd.Provider)
+			return nil, protocol.CodeNotFound.Errorf("No login for %s is in progress", cmd.Provider)
 		}
 		return nil, nil
 	case protocol.Logout:

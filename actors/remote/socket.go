@@ -68,7 +68,7 @@ func readPreface(in *bufio.Reader) (*Preface, error) {
 		return nil, err
 	}
 	if p.Word != wordConnect && p.Word != wordPair {
-		return nil, fmt.Errorf("this daemon does not know what %q is", p.Word)
+		return nil, fmt.Errorf("unknown service %q", p.Word)
 	}
 	return &p, nil
 }

@@ -112,7 +112,7 @@ func (h *Shared) listPage(q store.Query, cmd protocol.ListSessions) (protocol.Re
 	page := store.Page{Words: cmd.Query, Limit: cmd.Limit, Cursor: cmd.Cursor, Textless: cmd.WithText != nil && !*cmd.WithText}
 	list, next, ok := page.Of(all)
 	if !ok {
-		return nil, protocol.CodeInvalidParams.Errorf("The cursor is none of list_sessions")
+		return nil, protocol.CodeInvalidParams.Errorf("The cursor is not from list_sessions")
 	}
 	return protocol.SessionList{Sessions: list, NextCursor: next}.Long(), nil
 }

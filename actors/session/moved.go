@@ -351,7 +351,7 @@ func (s *Session) moveTo(c actor.Context, seq uint64, node string) {
 		} else if st, why := os.Stat(s.work.cwd); why != nil || !st.IsDir() { // nor will it there, and here it works on
 			err = protocol.CodeCwdMissing.Errorf("Working directory does not exist: %s", s.work.cwd)
 		} else if !s.m.AtRest() || s.jobs.busy() {
-			err = protocol.CodeSessionBusy.Errorf("Something goes on in the session: abort it, or wait")
+			err = protocol.CodeSessionBusy.Errorf("The session is busy: abort its work, or wait")
 		} else if s.commandsRun() || len(s.ext.asks.dialogs) > 0 {
 			err = protocol.CodeSessionBusy.Errorf("An extension carries out a command, or asks: answer it, or wait")
 		}

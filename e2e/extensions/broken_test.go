@@ -48,7 +48,7 @@ func TestExtensionsSayNonsense(t *testing.T) {
 	d = p.Start("-e", p.WriteExtension("header", `export default (pi) => { pi.on("before_provider_headers", (e) => { e.headers["not a name"] = "x" }) }`))
 	events = d.Prompt("hi")
 	assert.Equal(t, "failed", events[len(events)-1].Get("outcome").Str)
-	assert.Contains(t, strings.Join(d.Lines(), "\n"), `has a name that no header can have: \"not a name\"`)
+	assert.Contains(t, strings.Join(d.Lines(), "\n"), `has an invalid name: \"not a name\"`)
 	assert.NotContains(t, strings.Join(d.Lines(), "\n"), "auto_retry_start")
 	assert.Equal(t, asked, p.Model.RequestCount())
 	require.Zero(t, d.Close())

@@ -28,8 +28,9 @@ func Reference() []byte {
 	for _, e := range protocol.Events {
 		fmt.Fprintf(&w, "| [`%s`](#%s) | %s | %s |\n", e.Name, e.Name, dialectsOf(e.Since), e.Needs)
 	}
-	for _, e := range protocol.Events {
-		writeEvent(&w, e)
+	for i, e := range protocol.Events {
+		isFirst := !slices.ContainsFunc(protocol.Events[:i], func(before protocol.EventSpec) bool { return before.Name == e.Name })
+		writeEvent(&w, e, isFirst)
 	}
 	writeTypes(&w)
 	writeLimits(&w)
@@ -193,7 +194,7 @@ func writeCommand(w *bytes.Buffer, s protocol.Spec) {
 	}
 }
 
-func writeEvent(w *bytes.Buffer, e protocol.EventSpec) {
+func writeEvent(w *bytes.Buffer, e protocol.EventSpec, withExamples bool) {
 	fmt.Fprintf(w, "\n### %s\n\n%s\n\nDialects: %s.", e.Name, e.Doc, dialectsOf(e.Since))
 	if e.Needs != "" {
 		fmt.Fprintf(w, " Needs the feature `%s`.", e.Needs)
@@ -205,7 +206,9 @@ func writeEvent(w *bytes.Buffer, e protocol.EventSpec) {
 		w.WriteString(" Adjacent ones that wait for the client are merged.")
 	}
 	w.WriteString("\n")
-	defer writeExamples(w, e.Name)
+	if withExamples {
+		defer writeExamples(w, e.Name)
+	}
 	if e.Members == messageUpdate {
 		w.WriteString("\n" + updateText)
 		return

@@ -28,7 +28,7 @@ const (
 )
 
 // errTimeout is the end of a login that nobody has signed in to.
-var errTimeout = errors.New("nobody signed in in time")
+var errTimeout = errors.New("the login was not completed in time")
 
 // flow is a vendor's documented way to sign in.
 type flow func(s *Store, ctx context.Context, how protocol.Login, person providers.Dialog) (account string, err error)
@@ -136,7 +136,7 @@ func (s *Store) attempt(ctx context.Context, how protocol.Login) (context.Contex
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.attempts[how.Provider] != nil {
-		return nil, nil, protocol.CodeLoginBusy.Errorf("Somebody is signing in to %s already", how.Provider)
+		return nil, nil, protocol.CodeLoginBusy.Errorf("Another login for %s is in progress", how.Provider)
 	}
 	limit := loginTime
 	if how.TimeoutMs > 0 {
@@ -174,7 +174,7 @@ func outcome(ctx context.Context, provider string, err error) *protocol.Error {
 	case errors.Is(err, providers.ErrLoginCancelled), errors.Is(cause, providers.ErrLoginCancelled), errors.Is(cause, context.Canceled):
 		return protocol.CodeLoginCancelled.Errorf("The login of %s was cancelled", provider)
 	case errors.Is(cause, errTimeout), errors.Is(err, errTimeout):
-		return protocol.CodeLoginTimeout.Errorf("Nobody signed in to %s in time", provider)
+		return protocol.CodeLoginTimeout.Errorf("The login for %s was not completed in time", provider)
 	}
 	failed := protocol.CodeLoginFailed.Errorf("Signing in to %s failed: %v", provider, err)
 	failed.Data = protocol.LoginFailure{Cause: causeOf(err)}

@@ -34,7 +34,7 @@ func (s *Store) edit(ctx context.Context, change func(ctx context.Context, list 
 		case s.life.Err() != nil:
 			return errors.New("troupe is ending")
 		}
-		return errors.New("auth.json is being written for somebody else")
+		return errors.New("another login is writing auth.json")
 	}
 	path := resolved(s.path())
 	release, err := s.lock(waiting, path)

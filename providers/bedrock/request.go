@@ -27,7 +27,7 @@ func (format) Encode(req *providers.Request) (*wire.Call, error) {
 	case "", claude, nova, other:
 		e.family = familyOf(req.WireModel(), e.compat.Family)
 	default:
-		return nil, fmt.Errorf("compat family %q of %s is none of claude, nova, other", e.compat.Family, req.Model.ID)
+		return nil, fmt.Errorf("compat family %q of %s is unknown: want claude, nova or other", e.compat.Family, req.Model.ID)
 	}
 	// Only for Claude the service has documented how one asks for thinking.
 	var err error

@@ -110,7 +110,7 @@ func (r *Registry) known(provider string) *protocol.Error {
 	defer r.mu.Unlock()
 	r.refresh()
 	if provider == llama && r.custom(provider) == nil {
-		return protocol.CodeLoginUnsupported.Errorf("Nobody has said where the server of %s is: set LLAMA_BASE_URL, or name it in models.json with \"discover\": true", provider)
+		return protocol.CodeLoginUnsupported.Errorf("The address of the server of %s is unknown: set LLAMA_BASE_URL, or name it in models.json with \"discover\": true", provider)
 	}
 	if !r.isBuiltin(provider) && r.custom(provider) == nil && r.config.Logins.Never(provider) == "" {
 		return protocol.CodeInvalidParams.Errorf("Unknown provider: %s", provider)

@@ -30,7 +30,7 @@ func (r *Registry) Stream(ctx context.Context, req providers.Request) iter.Seq2[
 			provider = r.config.APIs[req.Model.API]
 		}
 		if provider == nil {
-			yield(nil, protocol.ErrorInvalid.Errorf("Model %s/%s: nobody here speaks the API %q", req.Model.Provider, req.Model.ID, req.Model.API))
+			yield(nil, protocol.ErrorInvalid.Errorf("Model %s/%s: the API %q is not supported", req.Model.Provider, req.Model.ID, req.Model.API))
 			return
 		}
 		asked := req

@@ -28,7 +28,7 @@ func (r *Registry) route(ctx context.Context, v *providers.Virtual, req provider
 	model := catalog.Find(to.Provider, to.ModelID)
 	switch {
 	case model == nil:
-		err = protocol.ErrorInvalid.Errorf("%s/%s was routed to %s/%s, which nobody knows", v.Model.Provider, v.Model.ID, to.Provider, to.ModelID)
+		err = protocol.ErrorInvalid.Errorf("%s/%s was routed to %s/%s, which is not a known model", v.Model.Provider, v.Model.ID, to.Provider, to.ModelID)
 	case r.virtualOf(model) != nil:
 		err = protocol.ErrorInvalid.Errorf("%s/%s was routed to %s/%s, which is virtual, too", v.Model.Provider, v.Model.ID, to.Provider, to.ModelID)
 	}

@@ -116,7 +116,7 @@ func (x *exchange) send(call *Call) (*http.Response, *protocol.StreamError) {
 	}
 	for name, values := range call.Header {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !strings.ContainsRune(headerNameSet, r) }) {
-			return nil, protocol.ErrorInvalid.Errorf("A header for %s has a name that no header can have: %q", x.req.Model.Provider, name)
+			return nil, protocol.ErrorInvalid.Errorf("A header for %s has an invalid name: %q", x.req.Model.Provider, name)
 		}
 		if strings.ContainsAny(values[0], "\r\n\x00") {
 			return nil, protocol.ErrorAuth.Errorf("A key or header for %s has a line break in it", x.req.Model.Provider)

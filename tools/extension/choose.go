@@ -143,7 +143,7 @@ func (h *Inline) findNode() (string, error) {
 		n.path = cmp.Or(os.Getenv("TROUPE_NODE"), "node")
 		version, err := versionOf(n.path, h.o.Guard)
 		if errors.Is(err, tools.ErrNoProgram) || errors.Is(err, os.ErrNotExist) {
-			n.path, n.err = "", errors.New("no Node.js was found; it is looked for in TROUPE_NODE and PATH")
+			n.path, n.err = "", errors.New("Node.js was not found in TROUPE_NODE or PATH")
 			return
 		}
 		major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
