@@ -258,7 +258,7 @@ func secretsIn(r *http.Request) (secrets []string, err error) {
 type entraSigner struct {
 	account          string
 	credential       func() (azcore.TokenCredential, error) // a new one, without tokens that were refused
-	classic, foundry *tokens // by scope
+	classic, foundry *tokens                                // by scope
 }
 
 // Account implements [providers.Signer].
