@@ -101,7 +101,7 @@ func TestProgramsOfTheDaemon(t *testing.T) {
 	require.True(t, ok)
 	part, _, _ = strings.Cut(part, "\n## ")
 	listed := map[string]bool{}
-	for _, row := range regexp.MustCompile("(?m)^\\|.*\\|$").FindAllString(part, -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\|.*\|$`).FindAllString(part, -1) {
 		cells := strings.Split(row, "|")
 		for _, name := range strings.Split(cells[len(cells)-2], ", ") {
 			if name = strings.TrimSpace(name); strings.HasPrefix(name, "`") {
