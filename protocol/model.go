@@ -179,6 +179,11 @@ type Catalog struct {
 	NotUsed  map[string]string            // by provider: why a login in auth.json is not used
 	Advice   func(provider string) string // how to give a provider credentials, a sentence; nil for nothing known
 	Unlisted []LazyProvider               // providers without credentials whose models nobody has asked for yet
+
+	// Unavailable holds the configured model servers that have reported no models: by provider, the reason. discover.local
+	// stands for the servers at the usual ports. With such a
+	// server the demo model is not offered.
+	Unavailable map[string]string
 }
 
 // Credential is what opens a provider. Where several providers have the model that was asked for, the one with

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
@@ -99,6 +100,11 @@ func (m *Machine) say(c Command, q protocol.QueuedInput) {
 // ready says why no run can start, nil if one can.
 func (m *Machine) ready(c Command) *protocol.Error {
 	if m.model == nil {
+		if c.Catalog != nil {
+			if providers := slices.Sorted(maps.Keys(c.Catalog.Unavailable)); len(providers) > 0 {
+				return unavailable(c.Catalog.Unavailable[providers[0]])
+			}
+		}
 		return protocol.CodeNoModel.Errorf("No model selected.\n\n" +
 			"Set an API key environment variable, add a provider to models.json, or choose a model with set_model.")
 	}
@@ -112,11 +118,20 @@ func (m *Machine) ready(c Command) *protocol.Error {
 	return m.reachable(c, "No API key found for %s.\n\n"+advice)
 }
 
+// unavailable is the error for a model of a server that has reported no models.
+func unavailable(why string) *protocol.Error {
+	return protocol.CodeModelNotFound.Errorf("No model is available: %s.\n\n"+
+		"Start the server and load a model, then choose the model with --model or set_model, or configure another provider.", why)
+}
+
 // reachable says why the model cannot be asked; noKey is for a provider without a
 // key. A model that was missing may be there again.
 func (m *Machine) reachable(c Command, noKey string) *protocol.Error {
 	if m.model.Missing {
 		if !sameModel(c.Found, m.model) {
+			if c.Catalog != nil && c.Catalog.Unavailable[m.model.Provider] != "" {
+				return unavailable(c.Catalog.Unavailable[m.model.Provider])
+			}
 			return protocol.CodeModelNotFound.Errorf("The session's model %s/%s is not known.\n\n"+
 				"Add it to models.json again, or choose another with set_model.", m.model.Provider, m.model.ID)
 		}

@@ -53,6 +53,32 @@ func TestDiscover(t *testing.T) {
 	assert.Contains(t, d.Stderr(), "local-8b has a context of 16384 tokens")
 }
 
+// TestDiscoverDown checks that a run with a configured server that is down fails with the server's address instead of
+// an answer of the demo model.
+func TestDiscoverDown(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	p.WriteModels(`{"providers": {"ollama": {"baseUrl": "http://127.0.0.1:1/v1", "discover": true}}}`)
+	for _, settings := range []string{`{}`, `{"defaultProvider": "ollama", "defaultModel": "llama3"}`} {
+		p.WriteFile(p.AgentDir()+"/settings.json", settings)
+		out, errs, code := p.RunOnce("hi", "-p", "--no-session")
+		assert.Equal(t, 1, code)
+		assert.Empty(t, out)
+		assert.Contains(t, errs, `No model is available: provider "ollama": http://127.0.0.1:1/v1: no server answers`)
+		assert.Contains(t, errs, "Start the server and load a model")
+		d := p.StartRaw("--mode", "rpc", "--no-session")
+		refused := d.Call(`{"type":"prompt","message":"hi"}`)
+		assert.Equal(t, "model_not_found", refused.Get("code").Str)
+		require.Zero(t, d.Close())
+	}
+	p.WriteModels(`{"providers": {}}`)
+	p.WriteFile(p.AgentDir()+"/settings.json", `{}`)
+	p.Env = append(p.Env, "OLLAMA_HOST=127.0.0.1:1")
+	_, errs, code := p.RunOnce("hi", "-p", "--no-session")
+	assert.Equal(t, 0, code)
+	assert.Contains(t, errs, "OLLAMA_HOST alone adds no models")
+}
+
 // TestDiscoverLlama checks a llama.cpp router that is configured by pi's entry in auth.json or by
 // the environment.
 func TestDiscoverLlama(t *testing.T) {

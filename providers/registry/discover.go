@@ -221,6 +221,45 @@ func (m modelEntry) with(over modelEntry) modelEntry {
 	return m
 }
 
+// unavailable returns why the server of a provider with discover has reported no models, "" if it has. The lock is held.
+func (r *Registry) unavailable(provider string) string {
+	d, custom := r.found[provider], r.custom(provider)
+	switch {
+	case custom == nil || !custom.Discover || d == nil || len(d.server.Models) > 0:
+		return ""
+	case d.err != nil:
+		return fmt.Sprintf("provider %q: %v", provider, d.err)
+	case d.asked.IsZero():
+		return fmt.Sprintf("provider %q: %s has not answered yet", provider, d.address)
+	}
+	return fmt.Sprintf("provider %q: %s has no models", provider, d.address)
+}
+
+// unavailableLocal returns why discover.local has found no server, "" if it has found one or is off. The lock is held.
+func (r *Registry) unavailableLocal() string {
+	if r.config.Local == nil || r.config.Discover == nil || len(r.local) > 0 {
+		return ""
+	}
+	places := r.config.Local()
+	if len(places) == 0 {
+		return ""
+	}
+	return "discover.local: no model server answers at " + strings.Join(places, ", ")
+}
+
+// unusedHost reports an OLLAMA_HOST that no configuration uses. The lock is held.
+func (r *Registry) unusedHost() error {
+	host := r.config.Env("OLLAMA_HOST")
+	if host == "" || r.config.Discover == nil || r.config.Local != nil && len(r.config.Local()) > 0 {
+		return nil
+	}
+	address := discover.Places(host)[0]
+	if slices.ContainsFunc(r.models.Value, func(c namedEntry) bool { return samePlace(c.BaseURL, address) }) {
+		return nil
+	}
+	return fmt.Errorf(`OLLAMA_HOST alone adds no models: add {"providers": {"ollama": {"baseUrl": %q, "discover": true}}} to models.json`, address)
+}
+
 // complaints are what a person should know of a server: that it is down, that the context
 // of a model is too small. The lock is held.
 func (r *Registry) complaints(provider string) error {

@@ -121,6 +121,70 @@ func TestDiscoverLlama(t *testing.T) {
 	})
 }
 
+// TestDiscover_unavailable: with a configured server that is down or has no models, the demo model is not offered, and
+// the catalogue names the reason.
+func TestDiscover_unavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.config.Offline = "scripted"
+		server, failed := providers.LocalServer{}, errors.New("http://127.0.0.1:11434/v1: no server answers")
+		h.config.Discover = func(context.Context, string, string) (providers.LocalServer, error) { return server, failed }
+		h.write("models.json", `{"providers": {"mine": {"baseUrl": "http://127.0.0.1:11434/v1", "discover": true}}}`)
+		c, _ := h.Catalog()
+		assert.Equal(t, map[string]string{"mine": `provider "mine": http://127.0.0.1:11434/v1 has not answered yet`}, c.Unavailable)
+		h.Discover(t.Context())
+		c, _ = h.Catalog()
+		assert.Equal(t, map[string]string{"mine": `provider "mine": http://127.0.0.1:11434/v1: no server answers`}, c.Unavailable)
+		assert.Empty(t, c.Keys)
+		assert.Nil(t, providers.ChooseModel(c, providers.Wishes{}).Model)
+
+		time.Sleep(freshFor + time.Second)
+		server, failed = providers.LocalServer{Kind: "Ollama"}, nil
+		h.Discover(t.Context())
+		c, _ = h.Catalog()
+		assert.Equal(t, map[string]string{"mine": `provider "mine": http://127.0.0.1:11434/v1 has no models`}, c.Unavailable)
+		assert.Empty(t, c.Keys)
+
+		time.Sleep(freshFor + time.Second)
+		server.Models = []providers.LocalModel{{ID: "a", Context: 65536}}
+		h.Discover(t.Context())
+		c, err := h.Catalog()
+		require.NoError(t, err)
+		assert.Empty(t, c.Unavailable)
+		assert.Equal(t, "a", providers.ChooseModel(c, providers.Wishes{}).Model.ID)
+
+		h.write("models.json", `{}`)
+		h.config.Local = func() []string { return []string{"http://127.0.0.1:1/v1"} }
+		server, failed = providers.LocalServer{}, errors.New("no server answers")
+		h.Discover(t.Context())
+		c, _ = h.Catalog()
+		assert.Equal(t, map[string]string{"discover.local": "discover.local: no model server answers at http://127.0.0.1:1/v1"}, c.Unavailable)
+		assert.Empty(t, c.Keys)
+	})
+}
+
+// TestOllamaHost: an OLLAMA_HOST that no configuration uses is reported while the demo model is offered.
+func TestOllamaHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.config.Offline = "scripted"
+		h.config.Env = func(name string) string { return map[string]string{"OLLAMA_HOST": "127.0.0.1:9"}[name] }
+		h.config.Discover = func(context.Context, string, string) (providers.LocalServer, error) {
+			return providers.LocalServer{Kind: "Ollama", Models: []providers.LocalModel{{ID: "a", Context: 65536}}}, nil
+		}
+		_, err := h.Catalog()
+		require.EqualError(t, err, `OLLAMA_HOST alone adds no models: add {"providers": {"ollama": {"baseUrl": "http://127.0.0.1:9/v1", "discover": true}}} to models.json`)
+		h.SetKey("openai", "k")
+		_, err = h.Catalog()
+		require.NoError(t, err)
+		h.SetKey("openai", "")
+		h.write("models.json", `{"providers": {"ollama": {"baseUrl": "http://127.0.0.1:9/v1", "discover": true}}}`)
+		h.Discover(t.Context())
+		_, err = h.Catalog()
+		require.NoError(t, err)
+	})
+}
+
 func itoa(n int64) string { return string(protocol.AppendValue(nil, n)) }
 
 // TestDiscover_asked: nobody is asked unless models.json says so.

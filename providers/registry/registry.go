@@ -145,7 +145,7 @@ func (r *Registry) refresh() {
 }
 
 func (r *Registry) build() (*protocol.Catalog, error) {
-	catalog := &protocol.Catalog{Keys: map[string]bool{}, Opened: map[string]protocol.Credential{}, Advice: advice}
+	catalog := &protocol.Catalog{Keys: map[string]bool{}, Opened: map[string]protocol.Credential{}, Advice: advice, Unavailable: map[string]string{}}
 	problems := []error{r.models.Err, r.auth.Err, r.auth.Unused}
 	for _, provider := range r.providers() {
 		former := r.isFormer(provider)
@@ -164,6 +164,9 @@ func (r *Registry) build() (*protocol.Catalog, error) {
 		}
 		models, err := r.modelsOf(provider)
 		problems = append(problems, err, r.complaints(provider))
+		if why := r.unavailable(provider); why != "" && len(models) == 0 {
+			catalog.Unavailable[provider] = why
+		}
 		catalog.Models = append(catalog.Models, models...)
 		r.open(catalog, provider, models)
 	}
@@ -176,8 +179,12 @@ func (r *Registry) build() (*protocol.Catalog, error) {
 			r.config.Logins.Notice(fmt.Sprintf("the login of %s in auth.json is not used: %s", provider, why))
 		}
 	}
-	if r.config.Offline != "" && !r.hasKeys(catalog) {
+	if why := r.unavailableLocal(); why != "" {
+		catalog.Unavailable["discover.local"] = why
+	}
+	if r.config.Offline != "" && !r.hasKeys(catalog) && len(catalog.Unavailable) == 0 {
 		catalog.Keys[r.config.Offline] = true
+		problems = append(problems, r.unusedHost())
 	}
 	for provider, list := range r.virtual { // others answer
 		if models, _ := r.physical(provider); len(models) == 0 && len(list) > 0 {
