@@ -269,6 +269,8 @@ func (m *Machine) endVerification(c *call, it *item, settled protocol.TaskResult
 	case len(it.work.attempts) <= c.tasks.check.Repairs && m.budget != nil && m.budget.stopsTasks() != "":
 		m.tellTaskOfBudget(c)
 		m.notVerified(c, it, settled, m.budget.stopsTasks().Error()+"; repair skipped")
+	case len(it.work.attempts) <= c.tasks.check.Repairs && m.budget != nil && !m.budget.hasRoom(protocol.BudgetSubagents, m.clock()):
+		m.notVerified(c, it, settled, it.unverified()) // as in pisces: with the last task that a limit allows, repairs end
 	case len(it.work.attempts) <= c.tasks.check.Repairs:
 		it.work.failed = it.work.tree
 		it.work.repairs++

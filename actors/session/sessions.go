@@ -75,11 +75,8 @@ func (s *sessions) Receive(c actor.Context) {
 		if e := s.table[m.handle]; e != nil {
 			s.changed(c, e, m.info)
 		}
-		switch m.info.Status {
-		case "parked":
-			s.giveBackSoon(c, true)
-		case "idle":
-			s.giveBackSoon(c, false)
+		if m.info.Status == "parked" || m.info.Status == "idle" {
+			s.giveBackSoon(c, m.info.Status == "parked")
 		}
 	case gaveUp:
 		if e := s.table[m.handle]; e != nil {

@@ -3,6 +3,7 @@ package compat
 import (
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"troupe/e2e/harness"
-	"troupe/providers"
 )
 
 // leftOut are the providers of pi that troupe does not have, by decision 0020.
@@ -26,11 +26,13 @@ func TestModelsOfPi(t *testing.T) {
 		"AZURE_OPENAI_BASE_URL=https://mine.openai.azure.com", "CLOUDFLARE_ACCOUNT_ID=a", "CLOUDFLARE_GATEWAY_ID=g",
 		"GOOGLE_CLOUD_PROJECT=p", "GOOGLE_CLOUD_LOCATION=global", "AWS_EC2_METADATA_DISABLED=true", "PI_OFFLINE=1", "RADIUS_API_KEY=k",
 	}
-	for _, v := range providers.Vendors {
-		for _, name := range v.Env {
-			if v.ID != providers.ScriptedAPI {
-				env = append(env, name+"=k")
-			}
+	keys, err := exec.Command(harness.Binary, "help", "keys").Output()
+	require.NoError(t, err)
+	named := regexp.MustCompile(`\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b`).FindAllString(string(keys), -1)
+	require.Greater(t, len(named), 30)
+	for _, name := range named {
+		if !strings.HasPrefix(name, "TROUPE_") {
+			env = append(env, name+"=k")
 		}
 	}
 	offered := func(command ...string) (models []string) {

@@ -73,7 +73,7 @@ func TestDefaultBytes(t *testing.T) {
 				direct := world(false)
 				time.Sleep(time.Hour - time.Since(begun)) // timestamps differ by an hour
 				relayed := world(true)
-				own := regexp.MustCompile(`"(timestamp|[a-zA-Z]*[sS]ince|modified|created|t|duration|ttft)":("[^"]*"|\d+)|"(id|parentId|leafId|entryId)":"[0-9a-f]{8}"|"runId":"[^"]*"|[0-9a-f]{8}-[0-9a-f-]{27}`)
+				own := regexp.MustCompile(`"(timestamp|[a-zA-Z]*[sS]ince|modified|created|t|duration|durationMs|ttft)":("[^"]*"|\d+)|"(id|parentId|leafId|entryId)":"[0-9a-f]{8}"|"runId":"[^"]*"|[0-9a-f]{8}-[0-9a-f-]{27}`)
 				for i := range max(len(direct), len(relayed)) {
 					require.Less(t, i, len(direct), relayed)
 					require.Less(t, i, len(relayed), direct[i:])
