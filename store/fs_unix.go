@@ -41,6 +41,11 @@ func (OS) LockDir(name string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	return lockDir(d)
+}
+
+// lockDir locks an open directory, and closes it with the lock.
+func lockDir(d *os.File) (unlock func(), err error) {
 	if err := flock(d); err != nil {
 		d.Close()
 		return nil, err

@@ -112,6 +112,48 @@ func ReplaceFile(path string, content []byte, perm fs.FileMode) error {
 	return os.WriteFile(path, content, perm)
 }
 
+// ReplaceIn is [ReplaceFile] for a file in an open directory. The file itself may not be a symbolic link.
+func ReplaceIn(dir *os.Root, name string, content []byte, perm fs.FileMode) error {
+	old, err := dir.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return placeIn(dir, name, content, nil, perm)
+	case err != nil:
+		return err
+	case old.IsDir():
+		return syscall.EISDIR
+	case !old.Mode().IsRegular():
+		return errNotRegular
+	}
+	f, err := dir.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if is, err := f.Stat(); err != nil || !os.SameFile(is, old) {
+		return errors.Join(err, errNotRegular)
+	}
+	if linkCount(old) <= 1 {
+		if err := placeIn(dir, name, content, old, perm); err == nil || !onlyInPlace(err) {
+			return err
+		}
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return err
+}
+
+func placeIn(dir *os.Root, name string, content []byte, old fs.FileInfo, perm fs.FileMode) error {
+	temp := temporaryName(name)
+	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	return fill(f, content, old, func() error { return dir.Rename(temp, name) }, func() { _ = dir.Remove(temp) })
+}
+
 // onlyInPlace says whether a file that could not be replaced can still be
 // written to. What else goes wrong, a full disk above all, would go wrong there
 // as well, when the old content is gone.
@@ -125,11 +167,21 @@ var errOtherOwner = errors.New("a new file has another owner")
 // placeFile writes a temporary file and renames it to path. The mode is that
 // of old, or perm if old is nil.
 func placeFile(path string, content []byte, old fs.FileInfo, perm fs.FileMode) error {
-	name := filepath.Join(filepath.Dir(path), "."+protocol.Prefix(filepath.Base(path), 200)+"."+randomHex(4)+".tmp")
+	name := filepath.Join(filepath.Dir(path), temporaryName(filepath.Base(path)))
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err
 	}
+	return fill(f, content, old, func() error { return os.Rename(name, path) }, func() { os.Remove(name) })
+}
+
+// temporaryName is that of the file that is to replace another one in its directory.
+func temporaryName(base string) string {
+	return "." + protocol.Prefix(base, 200) + "." + randomHex(4) + ".tmp"
+}
+
+// fill writes a new file, which place then puts in place; on failure it is removed.
+func fill(f *os.File, content []byte, old fs.FileInfo, place func() error, remove func()) (err error) {
 	if old != nil {
 		err = takeAfter(f, old)
 	}
@@ -138,10 +190,10 @@ func placeFile(path string, content []byte, old fs.FileInfo, perm fs.FileMode) e
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
-		err = os.Rename(name, path)
+		err = place()
 	}
 	if err != nil {
-		os.Remove(name)
+		remove()
 	}
 	return err
 }

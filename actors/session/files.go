@@ -58,7 +58,7 @@ func (h *Shared) answerFiles(m link.AskFiles) (protocol.Result, error) {
 	switch cmd := m.Cmd.(type) {
 	case protocol.ListSessions:
 		q := h.filesQuery(m, cmd)
-		return h.listPage(q, cmd)
+		return h.listPage(q, cmd, m.Allowed)
 	case protocol.DeleteSession:
 		return h.deleteSession(cmd.SessionPath)
 	case protocol.ListDirectories:
@@ -91,8 +91,8 @@ func (h *Shared) filesQuery(m link.AskFiles, cmd protocol.ListSessions) store.Qu
 	return store.Query{Dir: store.Root(h.AgentDir), All: true}
 }
 
-// listPage lists the sessions of a query as far as a client wants them.
-func (h *Shared) listPage(q store.Query, cmd protocol.ListSessions) (protocol.Result, error) {
+// listPage lists the sessions of a query as far as a client wants them. allowed says where the client may look.
+func (h *Shared) listPage(q store.Query, cmd protocol.ListSessions, allowed func(string) bool) (protocol.Result, error) {
 	if cmd.Under != "" && cmd.Scope+cmd.SessionDir != "" {
 		return nil, protocol.CodeInvalidParams.Errorf("under excludes scope and sessionDir")
 	}
@@ -103,6 +103,8 @@ func (h *Shared) listPage(q store.Query, cmd protocol.ListSessions) (protocol.Re
 		if all, unread, err = h.Cluster.summaries(q.Cwd); unread != nil {
 			h.complaints.log.Warn().Err(unread).Msg("logs of sessions were not read: a list may lack their newest entries")
 		}
+	} else if allowed != nil && cmd.Under+cmd.SessionDir != "" {
+		all, err = store.NewLister(store.HeldTo(h.fs(), allowed)).List(q)
 	} else {
 		all, err = h.onDisk.lister().List(q)
 	}

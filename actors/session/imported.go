@@ -25,7 +25,7 @@ func movedFrom(log *store.Log) *protocol.Error {
 // takeIn copies the session of a file into the cluster, notes that in the file, and opens it there. The file
 // is one that pi has written, or troupe without the cluster.
 func (h *Shared) takeIn(path string, header protocol.Header, how asFile) (*store.Log, *protocol.Error) {
-	old, err := store.OpenLog(h.fs(), path, h.logOptions())
+	old, err := store.OpenLog(store.HeldTo(h.fs(), how.allowed), path, h.logOptions())
 	if errors.Is(err, store.ErrEmpty) || how.create && errors.Is(err, fs.ErrNotExist) {
 		return h.openKept(link.OpenSpec{ID: header.ID, Cwd: header.Cwd, Parent: header.ParentSession}, asKept{bySelf, how.handle})
 	}

@@ -512,7 +512,7 @@ func (h *Shared) openPath(path string, header protocol.Header, how asFile) (*sto
 	if h.Cluster != nil {
 		return h.takeIn(path, header, how)
 	}
-	fsys, options := h.fs(), h.logOptions()
+	fsys, options := store.HeldTo(h.fs(), how.allowed), h.logOptions()
 	if h.onDisk.holders.heldByOther(how.handle, path) {
 		return nil, protocol.CodeSessionInUse.Errorf("Session file is in use: %s (by another session of this process)", path)
 	}

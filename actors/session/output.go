@@ -224,7 +224,7 @@ func (o *output) closeLeft() {
 
 // slowQuery answers a command that takes long, off the actor's goroutine.
 func (s *Session) slowQuery(c actor.Context, e core.SlowQuery) {
-	s.output.slowQueries = append(s.output.slowQueries, slowQuery{e.Seq, s.clients.replies.asker(e.Seq), s.search(e.Cmd)})
+	s.output.slowQueries = append(s.output.slowQueries, slowQuery{e.Seq, s.clients.replies.asker(e.Seq), s.search(e.Cmd, s.clients.replies.pending[e.Seq].allowed)})
 	s.nextSlowQuery(c)
 }
 

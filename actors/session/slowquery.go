@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"troupe/protocol"
+	"troupe/protocol/bounded"
 	"troupe/store"
 	"troupe/store/export"
 	"troupe/tools"
 )
 
-// search captures what a slow query needs at this moment.
-func (s *Session) search(cmd protocol.Command) func() (protocol.Result, error) {
+// search captures what a slow query needs at this moment. allowed is that of [link.Request].
+func (s *Session) search(cmd protocol.Command, allowed func(path string) bool) func() (protocol.Result, error) {
 	switch cmd := cmd.(type) {
 	case protocol.ListSessions:
 		shared, q := s.shared, s.listQuery(cmd)
 		return func() (protocol.Result, error) {
-			return shared.listPage(q, cmd)
+			return shared.listPage(q, cmd, allowed)
 		}
 	case protocol.GetSubagentMessages:
 		fs := s.shared.fs()
@@ -42,6 +43,7 @@ func (s *Session) search(cmd protocol.Command) func() (protocol.Result, error) {
 	case protocol.ExportHTML:
 		x := exporter{
 			shared: s.shared, work: s.work, view: s.file.View(), name: s.m.Name(), tools: s.box().Select(s.m.ActiveTools()), output: cmd.OutputPath,
+			allowed: s.mayWrite(allowed),
 		}
 		return x.export
 	default:
@@ -77,6 +79,8 @@ type exporter struct {
 	name   string
 	tools  []protocol.ToolInfo
 	output string // as the client wrote it; "" for a name in the working directory
+
+	allowed func(path string) bool // which files the client may write; nil for all
 }
 
 func (x *exporter) export() (protocol.Result, error) {
@@ -94,12 +98,48 @@ func (x *exporter) export() (protocol.Result, error) {
 		Name: x.name, SystemPrompt: x.work.prompts.get().system(x.tools), Tools: x.tools, Generator: "troupe " + x.shared.Version,
 	})
 	if err == nil {
-		err = WriteOutput(x.work.resolve(name), page)
+		err = x.write(x.work.resolve(name), page)
 	}
 	if err != nil {
 		return nil, protocol.CodeIO.Errorf("%s", err)
 	}
 	return protocol.PathResult{Path: name}, nil
+}
+
+// write writes the page. A client that is held to directories cannot have a link lead it elsewhere, whenever
+// that is put in the way. A name that the client has not chosen is in the working directory.
+func (x *exporter) write(path string, page []byte) error {
+	if x.allowed == nil {
+		return WriteOutput(path, page)
+	}
+	allowed := x.allowed
+	if x.output == "" {
+		cwd, err := filepath.EvalSymlinks(x.work.cwd)
+		if err != nil {
+			return outputError(path, err)
+		}
+		allowed = func(path string) bool { return filepath.Dir(path) == cwd }
+	}
+	dir, name, err := bounded.Within(path, allowed)
+	if err != nil {
+		return outputError(path, err)
+	}
+	defer dir.Close()
+	if err = checkOutput(store.HeldTo(store.OS{}, allowed), path); err == nil {
+		err = tools.ReplaceIn(dir, name, page, 0o600)
+	}
+	return outputError(path, err)
+}
+
+// mayWrite limits what a client may name to what it may write: keys, tokens and settings are in the agent directory.
+func (s *Session) mayWrite(allowed func(path string) bool) func(path string) bool {
+	if allowed == nil {
+		return nil
+	}
+	agent := []string{s.shared.AgentDir}
+	return func(path string) bool {
+		return allowed(path) && !store.Holds(agent, path) && !store.Holds(agent, filepath.Dir(path))
+	}
 }
 
 // hasMessage says whether anything was said in a session.
@@ -111,13 +151,23 @@ func hasMessage(view store.View) bool {
 // it is: what is no regular file, and what is a session, which is the only copy
 // of a conversation.
 func WriteOutput(path string, content []byte) error {
-	is, err := store.IsSession(store.OS{}, path)
-	if err == nil && is {
-		err = errors.New("a session file is not overwritten")
-	}
+	err := checkOutput(store.OS{}, path)
 	if err == nil {
 		err = tools.ReplaceFile(path, content, 0o600)
 	}
+	return outputError(path, err)
+}
+
+// checkOutput refuses to overwrite a session.
+func checkOutput(fsys store.FS, path string) error {
+	is, err := store.IsSession(fsys, path)
+	if err == nil && is {
+		err = errors.New("a session file is not overwritten")
+	}
+	return err
+}
+
+func outputError(path string, err error) error {
 	if cause, is := errors.AsType[*fs.PathError](err); is { // its path may be that of a file beside
 		err = cause.Err
 	}

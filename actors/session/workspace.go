@@ -509,8 +509,7 @@ func (s *Session) outside(r link.Request) *protocol.Error {
 		}
 	}
 	if cmd, exports := r.Cmd.(protocol.ExportHTML); exports && r.Allowed != nil && cmd.OutputPath != "" {
-		path, agent := s.work.resolve(cmd.OutputPath), []string{s.shared.AgentDir}
-		if store.Holds(agent, path) || store.Holds(agent, filepath.Dir(path)) { // keys, tokens and settings are there
+		if !s.mayWrite(r.Allowed)(s.work.resolve(cmd.OutputPath)) {
 			return protocol.CodeForbidden.Errorf("Clients over the network may not write to the agent directory: %s", cmd.OutputPath)
 		}
 	}

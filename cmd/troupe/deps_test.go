@@ -86,7 +86,7 @@ var rules = []rule{
 		"the engine knows values and time, nothing of files or extensions"},
 	{"troupe/tools/extension/prelude", nil, []string{"os", "os/exec", "net/..."},
 		"the prelude is text that the engine runs"},
-	{"troupe/store", []string{"troupe/protocol"}, []string{"os/exec", "net/http", "github.com/asynkron/..."},
+	{"troupe/store", []string{"troupe/protocol", "troupe/protocol/bounded"}, []string{"os/exec", "net/http", "github.com/asynkron/..."},
 		"the store knows files and nothing of who writes them"},
 	{"troupe/store/config", []string{"troupe/protocol", "troupe/protocol/bounded", "troupe/protocol/gitignore"}, nil,
 		"what people configure is read and never written, and knows nothing of sessions"},

@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package bounded
+
+import "golang.org/x/sys/unix"
+
+const directoryOnly = unix.O_RDONLY
