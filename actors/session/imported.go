@@ -27,6 +27,7 @@ func movedFrom(log *store.Log) *protocol.Error {
 func (h *Shared) takeIn(path string, header protocol.Header, how asFile) (*store.Log, *protocol.Error) {
 	old, err := store.OpenLog(store.HeldTo(h.fs(), how.allowed), path, h.logOptions())
 	if errors.Is(err, store.ErrEmpty) || how.create && errors.Is(err, fs.ErrNotExist) {
+		h.warnEmpty(path, err)
 		return h.openKept(link.OpenSpec{ID: header.ID, Cwd: header.Cwd, Parent: header.ParentSession}, asKept{bySelf, how.handle})
 	}
 	if err != nil {

@@ -107,6 +107,7 @@ func (s *Session) openLog(c actor.Context) {
 	}
 	s.file.opening = true
 	from := s.loader()
+	from.leaving = s.leaves()
 	kernel.Background(c, func() (m any) {
 		defer func() {
 			if reason := recover(); reason != nil {
@@ -115,6 +116,20 @@ func (s *Session) openLog(c actor.Context) {
 		}()
 		return from.open()
 	})
+}
+
+// leaves reports whether the first waiting command replaces the session without its entries. Such a command succeeds
+// although the session's file is gone: an unwritten session takes its place in between.
+func (s *Session) leaves() bool {
+	if len(s.waiting) == 0 {
+		return false
+	}
+	r, _ := s.waiting[0].(link.Request)
+	switch r.Cmd.(type) {
+	case protocol.NewSession, protocol.SwitchSession:
+		return true
+	}
+	return false
 }
 
 // noteOpened notes the log that was opened before the session hears of it: a crash over
@@ -256,10 +271,16 @@ type loader struct {
 	file   logFile
 	ran    bool // the session has had a machine
 	limits bool // a client has limited what it may use up
+	handle string
+	known  bool // to other nodes, by its handle
+	loadedFor
+}
+
+// loadedFor is the command that a log is opened for.
+type loadedFor struct {
 	// allowed is the [link.Request.Allowed] of the command that makes another session.
 	allowed func(path string) bool
-	handle  string
-	known   bool   // to other nodes, by its handle
+	leaving bool   // it replaces the session, see [Session.leaves]
 	key     string // of the command that makes another session, see [pendingReply.key]
 }
 
@@ -304,7 +325,11 @@ func (l *loader) begun(w *workspace) *store.Log {
 		h := store.NewHeader(l.spec.ID, w.cwd, l.spec.Parent, time.Now().UnixMilli())
 		return store.NewLog(w.logs.fs, l.freeFile(w.logs.fs, child.File), h, w.logs.options)
 	}
-	return w.logs.fresh(l.spec.ID, w.cwd, l.spec.Parent)
+	id := l.spec.ID
+	if l.leaving && l.file.opened {
+		id = ""
+	}
+	return w.logs.fresh(id, w.cwd, l.spec.Parent)
 }
 
 // freeFile returns a child's file, or, if that exists, another name beside it. A call that was aborted before its child
@@ -415,7 +440,13 @@ func (l *loader) again() (*store.Log, *protocol.Error) {
 		return l.shared.openKept(link.OpenSpec{ID: l.file.id, Claim: true, Cwd: l.cwd()}, asKept{bySelf, l.claimant()})
 	}
 	log, err := store.OpenLog(l.shared.fs(), l.file.path, l.shared.logOptions())
+	if err == nil && log.Header().ID != l.file.id && l.leaving {
+		closeFile(log, l.log)
+		return nil, nil
+	}
 	switch {
+	case l.leaving && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrEmpty)):
+		return nil, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, protocol.CodeNotDurable.Errorf("Session file is gone: %s", l.file.path)
 	case errors.Is(err, store.ErrEmpty):
@@ -525,9 +556,17 @@ func (h *Shared) openPath(path string, header protocol.Header, how asFile) (*sto
 		}
 		return log, nil
 	case errors.Is(err, store.ErrEmpty) || how.create && errors.Is(err, fs.ErrNotExist):
+		h.warnEmpty(path, err)
 		return store.NewLog(fsys, path, header, options), nil
 	}
 	return nil, openError(path, err)
+}
+
+// warnEmpty reports a session file that exists and holds no session, for example because another program has emptied it.
+func (h *Shared) warnEmpty(path string, err error) {
+	if errors.Is(err, store.ErrEmpty) {
+		h.complaints.log.Warn().Str("file", path).Msg("the session file is empty: what it held is lost, and a new session starts in it")
+	}
 }
 
 // openError says in the seeds' words why a session file cannot be opened.
@@ -591,6 +630,10 @@ func (l *loader) load(log *store.Log, w *workspace) (core.Loaded, *protocol.Erro
 	}
 	if lines := log.Damage().Skipped; lines > 0 {
 		l.log.Warn().Str("file", log.Path()).Int("lines", lines).Msg("the session file is damaged: lines that are no entries are left out")
+	}
+	if torn := log.Damage().TornBytes; torn > 0 {
+		l.log.Warn().Str("file", log.Path()).Int64("bytes", torn).
+			Msg("the session file ends in the middle of an entry: that entry is lost, and later ones if the file was truncated")
 	}
 	if to.Foreign {
 		l.log.Warn().Str("file", log.Path()).Msg("the session file is in none of the user's session directories: its queued input is left out")

@@ -196,3 +196,53 @@ func TestDirectoryIsGone(t *testing.T) {
 	require.True(t, opened.Get("success").Bool(), opened.Raw)
 	assert.NotZero(t, opened.Get("data.state.messageCount").Int(), "what is in it is there")
 }
+
+// TestLossesAreReported checks that opening a truncated or emptied session file reports the loss on stderr, and that
+// new_session leaves a session whose file was lost while it was open.
+func TestLossesAreReported(t *testing.T) {
+	t.Parallel()
+	p := harness.NewPlace(t)
+	d := p.Start()
+	p.Model.Enqueue(harness.Text("one"))
+	d.Prompt("a")
+	file := d.OK(`{"type":"get_state"}`).Get("sessionFile").Str
+	require.Zero(t, d.Close())
+	assert.NotContains(t, d.Stderr(), "lost")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+
+	require.NoError(t, os.WriteFile(file, text[:len(text)-20], 0o600))
+	d = p.Start("--session", file)
+	d.OK(`{"type":"get_state"}`)
+	require.Zero(t, d.Close())
+	assert.Contains(t, d.Stderr(), "the session file ends in the middle of an entry: that entry is lost")
+
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	d = p.Start("--session", file)
+	d.OK(`{"type":"get_state"}`)
+	require.Zero(t, d.Close())
+	assert.Contains(t, d.Stderr(), "the session file is empty: what it held is lost")
+
+	for _, lose := range []func() error{
+		func() error { return os.Truncate(file, 0) },
+		func() error { return os.Remove(file) },
+		func() error {
+			return os.WriteFile(file, []byte(strings.Replace(string(text), `"id":"`, `"id":"x`, 1)), 0o600)
+		},
+	} {
+		require.NoError(t, os.WriteFile(file, text, 0o600))
+		d = p.Start("--session", file)
+		p.Model.Enqueue(harness.Text("two"))
+		d.Prompt("b")
+		require.NoError(t, lose())
+		assert.Equal(t, "not_durable", d.Call(`{"type":"prompt","message":"c"}`).Get("code").Str)
+		d.OK(`{"type":"new_session"}`)
+		p.Model.Enqueue(harness.Text("three"))
+		d.Prompt("d")
+		st := d.OK(`{"type":"get_state"}`)
+		assert.NotEqual(t, file, st.Get("sessionFile").Str)
+		assert.EqualValues(t, 2, st.Get("messageCount").Int())
+		assert.FileExists(t, st.Get("sessionFile").Str)
+		require.Zero(t, d.Close())
+	}
+}
