@@ -235,7 +235,7 @@ func kindOf(mode fs.FileMode) string {
 // when the first is asked for: a process without extensions pays nothing.
 var operations = sync.OnceValue(func() map[string]operation {
 	all := fileOps()
-	for _, more := range []map[string]operation{descriptorOps(), procOps(), cryptoOps(), textOps(), toolOps(), netOps()} {
+	for _, more := range []map[string]operation{descriptorOps(), procOps(), cryptoOps(), textOps(), intlOps(), toolOps(), netOps()} {
 		maps.Copy(all, more)
 	}
 	return all

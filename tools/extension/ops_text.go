@@ -49,15 +49,6 @@ func textOps() map[string]operation {
 			return d.Patch, nil
 		},
 		"schema.check": checkSchema,
-		"intl.offset": func(c *opCall) (any, error) {
-			ms, _ := c.args.number(1)
-			zone, err := time.LoadLocation(c.args.text(0))
-			if err != nil {
-				return nil, err
-			}
-			_, seconds := time.UnixMilli(int64(ms)).In(zone).Zone()
-			return float64(seconds) / 60, nil
-		},
 	}
 }
 

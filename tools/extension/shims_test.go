@@ -66,7 +66,7 @@ func saidIn(t *testing.T, file string) (said [][2]string) {
 // TestAsInNode compares what the modules say with what Node says.
 func TestAsInNode(t *testing.T) {
 	node := need.Program(t, "node")
-	for _, suite := range []string{"pure", "host"} {
+	for _, suite := range []string{"pure", "host", "intl"} {
 		t.Run(suite, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "said.json")

@@ -318,9 +318,16 @@ local(BigInt.prototype, "toLocaleString", function (l, o) { return intl().Number
 for (const [name, which] of [["toLocaleString", "both"], ["toLocaleDateString", "date"], ["toLocaleTimeString", "time"]]) {
   local(Date.prototype, name, function (l, o) { return isNaN(this) ? "Invalid Date" : intl().DateTimeFormat(l, intl().shown(o, which)).format(this); });
 }
-const compare = String_.prototype.localeCompare;
+// A sort compares many texts with the same options: the last collator is kept.
+let collator, collatorLocale, collatorOptions;
 local(String_.prototype, "localeCompare", function (other, l, o) {
-  return o || l ? intl().Collator(l, o).compare(this, other) : apply(compare, this, [other]);
+  const options = o === undefined ? undefined : stringify(o);
+  if (!collator || collatorLocale !== l || collatorOptions !== options) {
+    collator = intl().Collator(l, o);
+    collatorLocale = l;
+    collatorOptions = options;
+  }
+  return collator.compare(this, other);
 });
 
 }

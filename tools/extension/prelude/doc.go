@@ -83,6 +83,9 @@
 //	tool.info(name) → {name, description, parameters}
 //	tool.run(name, args, {cwd, callId, prefix, shellPath}) → tool result, or throws; read bash edit write grep find ls
 //	intl.offset(zone, ms) → minutes before UTC
+//	intl.zone(zone, ms) → abbreviation          intl.local() → name of the zone of this machine
+//	intl.locale(tag) → record of a locale (locales/generate.cjs), null for none
+//	intl.compare(locale, mode, a, b) → -1, 0 or 1; mode is a sensitivity, then "numeric", "upper"
 //	text.truncateHead(text, {maxLines, maxBytes}) text.truncateTail(…) → pi's TruncationResult
 //	text.diff(old, new) → {diff, firstChangedLine}            text.patch(path, old, new) → string
 //

@@ -98,6 +98,10 @@ module.exports = async (r, dir, out) => {
     assert.equal(new Intl.DateTimeFormat("en-US", zone).format(Date.UTC(2026, 0, 15, 12)), "07:00");
     assert.equal(new Intl.DateTimeFormat("en-US", zone).format(Date.UTC(2026, 6, 15, 12)), "08:00");
     assert.throws(() => new Intl.DateTimeFormat("en-US", { timeZone: "No/Where" }).format(0), RangeError);
+    for (const f of [() => new Date(0).toLocaleDateString("ar-EG"), () => (1).toLocaleString("xx-YY"), () => new Date(0).toLocaleString("ja-JP", { weekday: "short", hour: "numeric" }), () => new Date(0).toLocaleTimeString("en", { timeStyle: "full" }),
+      () => new Intl.DateTimeFormat("en", { era: "short" }), () => new Intl.NumberFormat("de", { notation: "compact" }), () => new Intl.PluralRules("ru"), () => new Intl.DisplayNames("en", { type: "region" }), () => new Date(0).toLocaleDateString("th-TH-u-ca-buddhist")]) {
+      assert.throws(f, /^RangeError: The built-in engine .* run the extension in Node\.js/);
+    }
     assert.deepEqual(["b", "a10", "a2"].sort(new Intl.Collator("en", { numeric: true }).compare), ["a2", "a10", "b"]);
     assert.equal([...new Intl.Segmenter().segment("e\u0301👍🏽x")].length, 3);
     assert.equal(new Intl.PluralRules("en", { type: "ordinal" }).select(22), "two");

@@ -5,8 +5,9 @@ import { createRequire } from "node:module";
 import pure from "./pure.js";
 import host from "./host.js";
 import shims from "./shims.js";
+import intl from "./intl.js";
 
-const suites: Record<string, any> = { pure, host, shims };
+const suites: Record<string, any> = { pure, host, shims, intl };
 
 export default async function (pi: any) {
 	pi.registerCommand("suite", {
