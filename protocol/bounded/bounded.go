@@ -53,8 +53,35 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readOpen(f, limit)
+}
+
+// ReadFileWithin is [ReadFile] for a file that a client names, see [Within].
+func ReadFileWithin(path string, limit int64, allowed func(path string) bool) ([]byte, error) {
+	dir, name, err := Within(path, allowed)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	st, err := dir.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, ErrNotFile
+	}
+	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	return readOpen(f, limit)
+}
+
+// readOpen reads an open file and closes it.
+func readOpen(f *os.File, limit int64) ([]byte, error) {
 	defer f.Close()
-	if st, err = f.Stat(); err != nil {
+	st, err := f.Stat()
+	if err != nil {
 		return nil, err
 	}
 	size := st.Size()

@@ -25,6 +25,15 @@ func read(path string, limit int64) (string, error) {
 	return text(b), nil
 }
 
+// readWithin is read for a file that a client has named.
+func readWithin(path string, limit int64, within func(path string) bool) (string, error) {
+	b, err := bounded.ReadFileWithin(path, limit, within)
+	if err != nil {
+		return "", err
+	}
+	return text(b), nil
+}
+
 func text(b []byte) string {
 	b = bounded.WithoutMark(b)
 	if !utf8.Valid(b) {
@@ -41,6 +50,10 @@ type intake struct {
 	strange string // the working directory of a project that is not trusted: nothing is read through links out of it; "" for none
 	top     string // the repository that it is in, or itself, as it is written in paths, once it was looked for
 	project string // its real path
+
+	// held are files that a client has named, with the [Dirs.Within] by which they were accepted. It is
+	// asked again when one is opened, so a link that was swapped meanwhile leads nowhere.
+	held map[string]func(path string) bool
 
 	repository string // the real path of top
 	files      int
@@ -105,7 +118,13 @@ func (in *intake) read(path string, location Location) (string, error) {
 	if location == Project && in.leadsOut(path) {
 		return "", errLeadsOut
 	}
-	src, err := read(path, protocol.MaxTextFile)
+	var src string
+	var err error
+	if within := in.held[path]; within != nil {
+		src, err = readWithin(path, protocol.MaxTextFile, within)
+	} else {
+		src, err = read(path, protocol.MaxTextFile)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -64,6 +64,7 @@ func (in *intake) textOrFile(d Dirs, value string) string {
 	if !d.mayName(path) {
 		return value
 	}
+	in.hold(d, path)
 	text, err := in.read(path, Path)
 	if err == nil {
 		return text

@@ -23,11 +23,26 @@ var errOutside = fmt.Errorf("a link that leads out of the daemon's --root direct
 
 // refuses reports, as a problem too, that a file of a place which the client has named is not one that it may name.
 func (in *intake) refuses(d Dirs, file string, where place) bool {
-	if !where.held || d.mayName(file) {
+	if !where.held {
+		return false
+	}
+	if d.mayName(file) {
+		in.hold(d, file)
 		return false
 	}
 	in.add(file, errOutside)
 	return true
+}
+
+// hold has a file that the client has named read only where the client may name files.
+func (in *intake) hold(d Dirs, file string) {
+	if d.Within == nil {
+		return
+	}
+	if in.held == nil {
+		in.held = map[string]func(string) bool{}
+	}
+	in.held[file] = d.Within
 }
 
 // mayName reports whether the session's client may name a path.

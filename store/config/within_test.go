@@ -74,6 +74,38 @@ func TestSettingsOfHeldClients(t *testing.T) {
 	assert.NoError(t, err, "a client of this machine")
 }
 
+// TestSwappedLinksOfHeldClients checks that a file which a client has named, and which is replaced by a link after it
+// was accepted, is not read.
+func TestSwappedLinksOfHeldClients(t *testing.T) {
+	t.Parallel()
+	d, root, out := heldDirs(t)
+	file := filepath.Join(root, "named.md")
+	require.NoError(t, os.WriteFile(file, []byte("inside"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(out, "a.md"), []byte("outside"), 0o600))
+	accept := d.Within
+	swapped := false
+	d.Within = func(path string) bool {
+		yes := accept(path)
+		if !swapped {
+			swapped = true
+			require.NoError(t, os.Remove(file))
+			require.NoError(t, os.Symlink(filepath.Join(out, "a.md"), file))
+		}
+		return yes
+	}
+	texts, _ := LoadAppend(d, []string{file})
+	assert.Equal(t, []string{file}, texts, "taken for a text")
+	assert.True(t, swapped)
+
+	swapped = false
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.WriteFile(file, []byte("inside"), 0o600))
+	templates, problems := LoadTemplates(Sources{Dirs: d, Named: []Named{{Text: "named.md", Base: root, Location: Path}}})
+	assert.Empty(t, templates)
+	assert.NotEmpty(t, problems)
+	assert.True(t, swapped)
+}
+
 // TestLinksOfHeldClients checks that links in a directory which a client has named lead to no file that it may not name.
 func TestLinksOfHeldClients(t *testing.T) {
 	t.Parallel()
