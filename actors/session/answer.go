@@ -27,9 +27,10 @@ func (s *Session) answer(c actor.Context, e core.Query) {
 		s.replyInTurn(c, e.Seq, data, err)
 		return
 	}
-	s.inTurn(c, s.clients.replies.asker(e.Seq), func(actor.Context) {
+	s.inTurn(c, s.clients.replies.asker(e.Seq), func(c actor.Context) {
 		data, err := find()
 		s.reply(e.Seq, data, err)
+		c.Send(c.Parent(), largeAnswer{})
 	})
 }
 

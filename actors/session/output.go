@@ -251,5 +251,6 @@ func (s *Session) queryDone(c actor.Context, m core.QueryDone) {
 	s.output.querying = max(0, s.output.querying-1) // an earlier life may have begun it
 	s.suspect(m.Err)
 	s.step(c, m)
+	c.Send(c.Parent(), largeAnswer{})
 	s.nextSlowQuery(c)
 }

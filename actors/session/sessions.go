@@ -78,6 +78,8 @@ func (s *sessions) Receive(c actor.Context) {
 		if m.info.Status == "parked" || m.info.Status == "idle" {
 			s.giveBackSoon(c, m.info.Status == "parked")
 		}
+	case largeAnswer:
+		s.giveBackSoon(c, false)
 	case gaveUp:
 		if e := s.table[m.handle]; e != nil {
 			s.changed(c, e, m.listed(e.info))
@@ -516,6 +518,9 @@ type status struct {
 	handle string
 	info   protocol.OpenSessionInfo
 }
+
+// largeAnswer is sent by a session after an answer that may have needed much memory.
+type largeAnswer struct{}
 
 // uses is what a session tells its parent of its model.
 type uses struct{ handle, provider string }

@@ -58,6 +58,32 @@ func TestParkingGivesBack(t *testing.T) {
 	})
 }
 
+// TestLargeAnswersGiveBack checks that memory is returned after answers that read the whole session.
+func TestLargeAnswersGiveBack(t *testing.T) {
+	harness.Bubble(t, func(t *testing.T) {
+		var given atomic.Int32
+		b := harness.Start(t, func(c *actors.Config) {
+			c.Sessions.GiveBack = func(bool) { given.Add(1) }
+		})
+		s := b.Open()
+		b.Say(s, "prompt", "~a~")
+		b.Advance(10 * time.Second)
+		for _, command := range []string{"get_fork_messages", "export_html", "get_messages"} {
+			given.Store(0)
+			b.Advance(10 * time.Second)
+			require.Zero(t, given.Load(), "idle")
+			require.True(t, b.Call(t, `{"type":"`+command+`"`+harness.At(s)+`}`).Get("success").Bool())
+			b.Advance(10 * time.Second)
+			assert.EqualValues(t, 1, given.Load(), command)
+		}
+		require.True(t, b.Call(t, `{"type":"get_state"`+harness.At(s)+`}`).Get("success").Bool())
+		b.Advance(10 * time.Second)
+		assert.EqualValues(t, 1, given.Load(), "get_state is small")
+		b.End()
+		b.Check()
+	})
+}
+
 // TestParkedKeepsItsFile checks that a parked session keeps the lock of its file, and that its file
 // is not opened again to answer a command. Lines that a program without the lock has appended are
 // read.
