@@ -233,6 +233,8 @@ func squeeze(c *opCall) (any, error) {
 		r, err = zlib.NewReader(bytes.NewReader(data))
 	case "inflateRaw":
 		r = flate.NewReader(bytes.NewReader(data))
+	case "brotliCompress", "brotliDecompress":
+		return nil, &failure{Code: "ERR_FEATURE_UNAVAILABLE_ON_PLATFORM", Message: "Brotli is not available in the built-in engine. Use gzip, or run the extension in Node.js: its first line is then \"// @troupe-host node\"."}
 	default:
 		return nil, fmt.Errorf("no compression %q", method)
 	}

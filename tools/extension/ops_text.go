@@ -13,7 +13,9 @@ import (
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 
 	"troupe/tools"
 	"troupe/tools/extension/quick"
@@ -26,8 +28,16 @@ func textOps() map[string]operation {
 		"now": func(*opCall) (any, error) {
 			return float64(time.Since(processStart).Microseconds()) / 1000, nil
 		},
-		"text.encode":       func(c *opCall) (any, error) { return []byte(c.args.text(0)), nil },
-		"text.decode":       decodeText,
+		"text.encode": func(c *opCall) (any, error) { return []byte(c.args.text(0)), nil },
+		"text.decode": decodeText,
+		"text.encoding": func(c *opCall) (any, error) {
+			coding, err := htmlindex.Get(c.args.text(0))
+			if err != nil {
+				return nil, nil // an unknown label
+			}
+			return htmlindex.Name(coding)
+		},
+		"text.decodeLegacy": decodeLegacy,
 		"text.truncateHead": func(c *opCall) (any, error) { return truncated(c, tools.TruncateHead) },
 		"text.truncateTail": func(c *opCall) (any, error) { return truncated(c, tools.TruncateTail) },
 		"text.diff": func(c *opCall) (any, error) {
@@ -79,6 +89,32 @@ func decodeText(c *opCall) (any, error) {
 	}
 	text, err := codings()[coding].NewDecoder().Bytes(b)
 	return string(text), err
+}
+
+// decodeLegacy makes text of bytes in a coding of the WHATWG Encoding Standard: bytes, coding, fatal, whether the bytes
+// are all. It returns the text and the number of bytes at the end that begin a character.
+func decodeLegacy(c *opCall) (any, error) {
+	b, fatal, last := c.args.bytes(0), c.args.bool(2), c.args.bool(3)
+	coding, err := htmlindex.Get(c.args.text(1))
+	if err != nil {
+		return nil, err
+	}
+	decoder, out, done := coding.NewDecoder(), make([]byte, 3*len(b)+utf8.UTFMax), 0
+	written, read, err := decoder.Transform(out, b, last)
+	for errors.Is(err, transform.ErrShortDst) {
+		done += written
+		b = b[read:]
+		out = append(out, make([]byte, len(out))...)
+		written, read, err = decoder.Transform(out[done:], b, last)
+	}
+	if err != nil && !errors.Is(err, transform.ErrShortSrc) {
+		return nil, err
+	}
+	text := string(out[:done+written])
+	if fatal && strings.ContainsRune(text, utf8.RuneError) {
+		return nil, &failure{Name: "TypeError", Code: "ERR_ENCODING_INVALID_ENCODED_DATA", Message: "The encoded data was not valid for encoding " + c.args.text(1)}
+	}
+	return map[string]any{"text": text, "left": len(b) - read}, nil
 }
 
 // checkSchema checks a value of any kind: schema, value.

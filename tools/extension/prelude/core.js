@@ -305,13 +305,53 @@ lazy("Buffer", "node:buffer");
 lazy("process", "node:process", (m) => m.default ?? m);
 for (const n of ["URL", "URLSearchParams"]) lazy(n, "node:url");
 for (const n of ["Event", "EventTarget", "CustomEvent", "AbortController", "AbortSignal", "DOMException", "TextEncoder", "TextDecoder",
-  "structuredClone", "atob", "btoa", "performance"]) lazy(n, "troupe:globals");
+  "structuredClone", "atob", "btoa", "performance", "navigator", "PerformanceEntry", "PerformanceMark", "PerformanceMeasure"]) lazy(n, "troupe:globals");
 for (const n of ["fetch", "Headers", "Request", "Response", "FormData", "Blob", "File", "ReadableStream", "WritableStream", "TransformStream",
   "TextDecoderStream", "TextEncoderStream", "CompressionStream", "DecompressionStream", "crypto", "WebSocket", "Intl", "MessagePort", "MessageChannel"]) lazy(n, "troupe:web");
 world.global = world;
 
-// Texts for people are made by Intl, which the engine does not have.
 function local(proto, name, f) { defineProperty(proto, name, { value: f, writable: true, configurable: true }); }
+
+// The engine counts references: without this, a target of a WeakRef would go in the job that made it.
+if (world.WeakRef) {
+  const Weak = world.WeakRef, { deref } = Weak.prototype, resolved = Promise.resolve(), then = Promise.prototype.then;
+  let kept;
+  const keep = (target) => {
+    if (kept) { defineProperty(kept, kept.length, { value: target }); return; }
+    kept = [target];
+    apply(then, resolved, [() => { kept = undefined; }]);
+  };
+  const Kept = { WeakRef: class extends Weak {
+    constructor(target) { super(target); keep(target); }
+    deref() {
+      const target = apply(deref, this, []);
+      if (target !== undefined) keep(target);
+      return target;
+    }
+  } }.WeakRef;
+  defineProperty(world, "WeakRef", { value: Kept, writable: true, configurable: true });
+}
+if (!Error.captureStackTrace) {
+  local(Error, "captureStackTrace", function captureStackTrace(target) {
+    if (target === null || typeof target !== "object" && typeof target !== "function") throw new TypeError("Invalid argument");
+    const { stack } = new Error();
+    defineProperty(target, "stack", { value: stack, writable: true, configurable: true });
+  });
+}
+if (!Array.fromAsync) {
+  local(Array, "fromAsync", async function fromAsync(items, map, self) {
+    if (map !== undefined && typeof map !== "function") throw new TypeError(`${typeof map} is not a function`);
+    const Type = typeof this === "function" && this !== Array ? this : Array, made = new Type();
+    let i = 0;
+    const put = async (v) => { defineProperty(made, i, { value: map ? await apply(map, self, [v, i]) : v, writable: true, enumerable: true, configurable: true }); i++; };
+    if (items[Symbol.asyncIterator] || items[Symbol.iterator]) for await (const v of items) await put(v);
+    else for (let n = floor(+items.length || 0), at = 0; at < n; at++) await put(await items[at]);
+    made.length = i;
+    return made;
+  });
+}
+
+// Texts for people are made by Intl, which the engine does not have.
 const intl = () => requireShim("troupe:intl");
 local(Number_.prototype, "toLocaleString", function (l, o) { return intl().NumberFormat(l, o).format(this); });
 local(BigInt.prototype, "toLocaleString", function (l, o) { return intl().NumberFormat(l, o).format(this); });

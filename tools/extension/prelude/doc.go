@@ -88,6 +88,8 @@
 //	intl.compare(locale, mode, a, b) → -1, 0 or 1; mode is a sensitivity, then "numeric", "upper"
 //	text.truncateHead(text, {maxLines, maxBytes}) text.truncateTail(…) → pi's TruncationResult
 //	text.diff(old, new) → {diff, firstChangedLine}            text.patch(path, old, new) → string
+//	text.encoding(label) → name in the WHATWG Encoding Standard, null if unknown
+//	text.decodeLegacy(bytes, encoding, fatal, last) → {text, left: bytes at the end that are no whole character}
 //
 // # Streams (open)
 //

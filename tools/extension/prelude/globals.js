@@ -137,12 +137,14 @@ const LABELS = {
   latin1: "windows-1252", ascii: "windows-1252", "us-ascii": "windows-1252", "iso-8859-1": "windows-1252", "windows-1252": "windows-1252",
 };
 
+const OWN = new Set(Object.values(LABELS));
+
 class TextDecoder {
   #left = new Uint8Array(0);
   #begun = false;
   constructor(label = "utf-8", { fatal = false, ignoreBOM = false } = {}) {
-    this.encoding = LABELS[String(label).trim().toLowerCase()];
-    if (!this.encoding) throw new RangeError(`The "${label}" encoding is not supported`);
+    this.encoding = LABELS[String(label).trim().toLowerCase()] ?? host.op("text.encoding", String(label)); // a standard's label of another coding
+    if (!this.encoding) throw Object.assign(new RangeError(`The "${label}" encoding is not supported`), { code: "ERR_ENCODING_NOT_SUPPORTED" });
     this.fatal = fatal;
     this.ignoreBOM = ignoreBOM;
   }
@@ -154,6 +156,11 @@ class TextDecoder {
       joined.set(b, this.#left.length);
       b = joined;
       this.#left = new Uint8Array(0);
+    }
+    if (!OWN.has(this.encoding)) {
+      const { text, left } = host.op("text.decodeLegacy", b, this.encoding, this.fatal, !stream);
+      this.#left = b.slice(b.length - left);
+      return text;
     }
     if (stream) { // what begins at the end goes on in the next piece
       const n = this.encoding === "utf-8" ? beginning(b) : this.encoding.startsWith("utf-16") ? b.length % 2 : 0;
@@ -239,13 +246,60 @@ function structuredClone(value) {
   return copy(value);
 }
 
+class PerformanceEntry {
+  constructor(entryType, name, startTime, duration, detail) { Object.assign(this, { name, entryType, startTime, duration, detail: detail ?? null }); }
+  toJSON() { return { ...this }; }
+}
+class PerformanceMark extends PerformanceEntry {
+  constructor(name, { startTime = performance.now(), detail } = {}) { super("mark", `${name}`, startTime, 0, detail); }
+}
+class PerformanceMeasure extends PerformanceEntry {}
+
+// MOST_ENTRIES bounds the marks and measures that are kept; the oldest go first.
+const MOST_ENTRIES = 10000;
+let entries = [];
+
+function record(entry) {
+  if (entries.length >= MOST_ENTRIES) entries.shift();
+  entries.push(entry);
+  return entry;
+}
+// instant is the time of a mark's name, or a time itself.
+function instant(mark, otherwise) {
+  if (mark === undefined || typeof mark === "number") return mark ?? otherwise;
+  for (let i = entries.length - 1; i >= 0; i--) if (entries[i].entryType === "mark" && entries[i].name === String(mark)) return entries[i].startTime;
+  throw new DOMException(`The "${mark}" performance mark has not been set`, "SyntaxError");
+}
+const clear = (type, name) => { entries = entries.filter((e) => e.entryType !== type || name !== undefined && e.name !== String(name)); };
+const sorted = (keep) => entries.filter(keep).sort((a, b) => a.startTime - b.startTime);
+
 const performance = {
   now: () => host.op("now"),
   timeOrigin: Date.now() - host.op("now"),
-  mark: () => {}, measure: () => {}, clearMarks: () => {}, clearMeasures: () => {}, getEntries: () => [], getEntriesByName: () => [], getEntriesByType: () => [],
-  toJSON: () => ({}),
+  mark: (name, options) => record(new PerformanceMark(name, options)),
+  measure(name, from, to) {
+    const o = from !== null && typeof from === "object" ? from : { start: from, end: to };
+    const end = o.end !== undefined ? instant(o.end) : o.duration !== undefined && o.start !== undefined ? instant(o.start) + o.duration : performance.now();
+    const start = o.start !== undefined ? instant(o.start) : o.duration !== undefined ? end - o.duration : 0;
+    return record(new PerformanceMeasure("measure", `${name}`, start, end - start, o.detail));
+  },
+  clearMarks: (name) => clear("mark", name),
+  clearMeasures: (name) => clear("measure", name),
+  getEntries: () => sorted(() => true),
+  getEntriesByName: (name, type) => sorted((e) => e.name === String(name) && (type === undefined || e.entryType === type)),
+  getEntriesByType: (type) => sorted((e) => e.entryType === type),
+  toJSON() { return { timeOrigin: performance.timeOrigin }; },
+};
+
+// navigator is that of Node 21 and later.
+const navigator = {
+  get hardwareConcurrency() { return host.boot.cpus; },
+  get language() { return "en-US"; },
+  get languages() { return ["en-US"]; },
+  get platform() { return { linux: "linux", darwin: "MacIntel", win32: "Win32" }[host.boot.platform] ?? host.boot.platform; },
+  get userAgent() { return `Node.js/${process.versions.node.split(".")[0]}`; },
 };
 
 Object.assign(exports, {
-  DOMException, Event, CustomEvent, EventTarget, AbortSignal, AbortController, TextEncoder, TextDecoder, atob, btoa, structuredClone, performance,
+  DOMException, Event, CustomEvent, EventTarget, AbortSignal, AbortController, TextEncoder, TextDecoder, atob, btoa, structuredClone, performance, navigator, PerformanceEntry, PerformanceMark, PerformanceMeasure,
 });

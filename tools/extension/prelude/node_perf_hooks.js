@@ -7,6 +7,6 @@ class PerformanceObserver {
   static supportedEntryTypes = [];
 }
 module.exports = {
-  performance, PerformanceObserver, PerformanceEntry: class {}, constants: {},
+  performance, PerformanceObserver, PerformanceEntry, PerformanceMark, PerformanceMeasure, constants: {},
   monitorEventLoopDelay: () => ({ enable() {}, disable() {}, min: 0, max: 0, mean: 0, stddev: 0, percentile: () => 0 }),
 };

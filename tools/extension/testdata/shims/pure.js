@@ -38,6 +38,29 @@ for (const [l, o] of [["en-US"], ["en-US", { timeZone: "UTC" }], ["en-US", { tim
 for (const [n, o] of [[1234567.891], [-0.5], [0.256, { style: "percent" }], [1234.5, { minimumFractionDigits: 2 }], [12345, { notation: "compact" }], [1.005, { maximumFractionDigits: 1 }], [9.99, { style: "currency", currency: "EUR" }], [5, { minimumIntegerDigits: 2 }]]) out("number " + n + JSON.stringify(o), n.toLocaleString("en-US", o));
 out("localeCompare", JSON.stringify(["b", "a10", "A2", "ä"].sort((a, b) => a.localeCompare(b, "en", { numeric: true, sensitivity: "base" }))));
 out('utf-16be', new TextDecoder('utf-16be').decode(new Uint8Array([0, 97, 0x20, 0xac, 0xd8, 0x3d, 0xde, 0])));
+for (const [label, bytes] of [["gbk", [0xc4, 0xe3, 0xba, 0xc3, 0x41]], ["gb2312", [0xc4, 0xe3]], ["gb18030", [0x81, 0x30, 0x81, 0x30, 0xc4, 0xe3]], ["shift_jis", [0x93, 0xfa, 0x96, 0x7b, 0xb1]], ["sjis", [0x93, 0xfa]], ["euc-jp", [0xc6, 0xfc]], ["euc-kr", [0xc7, 0xd1, 0xb1, 0xdb]], ["big5", [0xa4, 0xa4, 0xa4, 0xe5]], ["windows-1251", [0xcf, 0xf0]], ["koi8-r", [0xf0]], ["iso-8859-2", [0xb1]], ["nope", [1]]]) {
+  out(`TextDecoder ${label}`, call(() => new TextDecoder(label).decode(new Uint8Array(bytes))));
+  out(`TextDecoder ${label} in pieces`, call(() => { const d = new TextDecoder(label); return bytes.map((b) => d.decode(new Uint8Array([b]), { stream: true })).join("") + d.decode(); }));
+}
+{
+  performance.clearMarks();
+  performance.mark("a", { startTime: 5, detail: { x: 1 } });
+  performance.mark("b", { startTime: 12 });
+  const m = performance.measure("m", "a", "b");
+  out("measure", JSON.stringify([m.name, m.entryType, m.startTime, m.duration, performance.getEntriesByType("mark").map((e) => [e.name, e.startTime, e.detail]), performance.getEntriesByName("m").length]));
+  out("measure with options", JSON.stringify([performance.measure("n", { start: "a", duration: 3 }).startTime, performance.measure("o", { start: 1, end: "b" }).duration]));
+  out("measure of no mark", call(() => performance.measure("m", "none")).replace(/ [^ ]*$/, ""));
+  performance.clearMarks("a");
+  out("marks left", JSON.stringify(performance.getEntriesByType("mark").map((e) => e.name)));
+}
+out("WeakRef", call(() => new WeakRef({ a: 1 }).deref()));
+{
+  const weak = new WeakRef({ b: 2 });
+  out("WeakRef, later in its job", call(() => [weak.deref(), weak.deref() === weak.deref(), weak instanceof WeakRef, WeakRef.name]));
+}
+if (!Array.fromAsync) Array.fromAsync = async (items, f) => { const made = []; for await (const v of items) made.push(f ? await f(v) : v); return made; }; // before Node 22
+out("fromAsync", JSON.stringify([await Array.fromAsync((async function* () { yield 1; yield 2; })(), async (x) => x * 2), await Array.fromAsync([Promise.resolve(3), 4])]));
+out("captureStackTrace", call(() => { const o = {}; Error.captureStackTrace(o); return typeof o.stack; }));
 const U = r('util');
 class Foo{constructor(){this.a=1}} class Bar extends Foo{} class Nul extends null{static x=1}
 const circ={a:1};circ.self=circ;const circ2={x:{y:[]}};circ2.x.y.push(circ2.x);

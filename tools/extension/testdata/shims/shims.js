@@ -81,6 +81,16 @@ module.exports = async (r, dir, out) => {
     assert.match(await sent.text(), /^PUT .* stream$/);
   });
 
+  await check("codings, brotli, navigator", async () => {
+    assert.throws(() => new TextDecoder("gbk", { fatal: true }).decode(new Uint8Array([0xff, 0xff])), (e) => e.name === "TypeError" && e.code === "ERR_ENCODING_INVALID_ENCODED_DATA");
+    assert.equal(new TextDecoder("gbk", { fatal: true }).decode(new Uint8Array([0xc4, 0xe3])), "你");
+    for (const f of [() => r("zlib").brotliCompressSync("x"), () => r("zlib").brotliDecompressSync("x")]) assert.throws(f, /^Error: Brotli is not available in the built-in engine\. Use gzip/);
+    assert.ok(navigator.hardwareConcurrency > 0);
+    assert.match(navigator.userAgent, /^Node\.js\/\d+$/);
+    assert.deepEqual(await Array.fromAsync({ length: 2, 0: "a", 1: Promise.resolve("b") }, (x, i) => x + i), ["a0", "b1"]);
+    await assert.rejects(Array.fromAsync([1], "no"), TypeError);
+  });
+
   await check("crypto of the web", async () => {
     assert.equal(Buffer.from(await crypto.subtle.digest("SHA-256", new TextEncoder().encode("x"))).toString("hex"), r("crypto").createHash("sha256").update("x").digest("hex"));
     assert.match(crypto.randomUUID(), /^[0-9a-f]{8}-[0-9a-f]{4}-4/);
