@@ -568,7 +568,7 @@ func listDevices(args []string) error {
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "DEVICE\tSCOPE\tLAST USED\tNAME")
 	for _, d := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", d.ID, d.Scope, d.Used.Local().Format(time.DateTime), shownName(d.Name))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", shownName(d.ID), shownName(string(d.Scope)), d.Used.Local().Format(time.DateTime), shownName(d.Name))
 	}
 	if err := w.Flush(); err != nil {
 		return err
