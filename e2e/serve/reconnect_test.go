@@ -120,6 +120,11 @@ func TestServeRoots(t *testing.T) {
 			headers = append(headers, `"type":"switch_session","sessionPath":"`+name+`"`+inside)
 		}
 	}
+	// A header that names a directory inside, and an entry by which the session has moved outside.
+	adopted := filepath.Join(filepath.Dir(file), "adopted.jsonl")
+	require.NoError(t, os.WriteFile(adopted, []byte(`{"type":"session","version":3,"id":"019a0000-2222-7000-8000-000000000000","timestamp":"2026-01-01T00:00:00.000Z","cwd":"`+root+`/one"}`+"\n"+
+		`{"type":"custom","customType":"troupe.adopted","data":{"from":"other","cwd":"/etc"},"id":"aaaaaaaa","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z"}`+"\n"), 0o600))
+	headers = append(headers, `"type":"open_session","sessionPath":"`+adopted+`"`, `"type":"attach","sessionPath":"`+adopted+`"`, `"type":"switch_session","sessionPath":"`+adopted+`"`+inside)
 	for i, command := range append(headers,
 		`"type":"open_session","cwd":"/etc"`, `"type":"open_session","cwd":"`+filepath.Join(root, "out")+`"`, `"type":"open_session","cwd":"`+p.Work+`"`,
 		`"type":"open_session","sessionPath":"/etc/passwd"`, `"type":"attach","sessionPath":"/etc/passwd"`, `"type":"list_directories","path":"/"`,
