@@ -578,6 +578,7 @@ var mutants = []mutant{
 	{"a client over the network names skills anywhere", "store/config/settings.go", "if err := d.checkNamed(own); err != nil {", "if err := d.checkNamed(layer{}); err != nil {", configs},
 	{"a link that is swapped leads a client elsewhere", "protocol/bounded/within.go", "dir, err = OpenRoot(filepath.Dir(real))", "dir, err = os.OpenRoot(filepath.Dir(real))", []string{"./protocol/bounded", "-run", "TestWithin"}},
 	{"a prompt is read through a link that was swapped", "store/config/within.go", "in.held[file] = d.Within", "in.held[file] = nil", []string{"./store/config", "-run", "TestSwappedLinks"}},
+	{"an agent file of a project that is not trusted turns the task tool on", "store/config/agents.go", "(where.location != Project || s.dirs.Access == Everything)", "true", []string{"./store/config", "-run", "TestAgentsNotTrusted"}},
 	{"an export follows links out of the root", "actors/session/slowquery.go", "if x.allowed == nil {", "if true {", []string{"./e2e/serve", "-run", "TestServeExports"}},
 	{"a sandbox follows a name to another directory", "tools/places_linux.go", "if now.Dev != p.Dev || now.Ino != p.Ino {", "if false {", []string{"./tools", "-run", "TestSandboxKeepsItsDirectories"}},
 	{"a forged .git file opens a repository", "tools/places_linux.go", "if !sameFile(back, file) || ", "if ", []string{"./tools", "-run", "TestSandboxOfGit"}},

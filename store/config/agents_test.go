@@ -223,4 +223,8 @@ func TestAgentsNotTrusted(t *testing.T) {
 		"~/work/proj/.pi/agents/a.md: the project is not trusted: its agents do not choose models",
 		"~/work/proj/.pi/agents/b.md: a link that leads out of the project, which is not trusted",
 	}, told)
+	assert.False(t, found.Own, "its agents do not turn the task tool on")
+	w.dirs.Access = Everything
+	found, _, _ = w.agents()
+	assert.True(t, found.Own, "those of a trusted project do")
 }
