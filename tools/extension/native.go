@@ -160,6 +160,16 @@ type emit func(event string, values ...any) bool
 // streaming begins a stream: an error is thrown, run ends when the stream has or ctx does.
 type streaming func(c *opCall, say emit) (s stream, run func(), err error)
 
+// pid returns the process of an operation as a number, nil if it has none.
+func (r *realm) pid(id int) any {
+	if o := r.ops[id]; o != nil {
+		if p, ok := o.stream.(*child); ok {
+			return float64(p.s.Pid())
+		}
+	}
+	return nil
+}
+
 // native is the one function that the prelude has of us.
 func (v *vm) native(list []any) (any, error) {
 	if len(list) == 0 {
@@ -182,6 +192,8 @@ func (v *vm) native(list []any) (any, error) {
 		if o := r.ops[a.int(0)]; o != nil && o.stream != nil {
 			o.stream.send(a.text(1), a[2:])
 		}
+	case "pid":
+		return r.pid(a.int(0)), nil
 	case "close":
 		v.closeOp(a.int(0))
 	case "ask":

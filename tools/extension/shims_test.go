@@ -110,7 +110,7 @@ func TestShims(t *testing.T) {
 	defer server.Close()
 	t.Setenv("TROUPE_TEST_URL", server.URL)
 	said := inEngine(t, "shims")
-	require.Len(t, said, 14, "every check says something")
+	require.Len(t, said, 16, "every check says something")
 	for _, s := range said {
 		assert.Equal(t, "ok", s[1], s[0])
 	}

@@ -15,6 +15,9 @@ const { create, getPrototypeOf, setPrototypeOf, defineProperty, defineProperties
 const { isArray } = Array;
 const { indexOf, lastIndexOf, slice, split, trim } = String.prototype;
 const { iterator } = Symbol;
+for (const name of ["dispose", "asyncDispose"]) { // of using declarations, which the bundler lowers
+  if (!Symbol[name]) defineProperty(Symbol, name, { value: Symbol(`Symbol.${name}`) });
+}
 const objects = Object.prototype, arrays = Array.prototype, functions = Function.prototype;
 const { then } = Promise.prototype, { resolve: resolved } = Promise;
 const mapMethods = { get: Map.prototype.get, set: Map.prototype.set, has: Map.prototype.has, delete: Map.prototype.delete };
@@ -121,6 +124,7 @@ function begin(kind, name, ...args) {
 const host = freeze({
   op: (...args) => callWith(joined(["op"], args)),
   start: (...args) => apply(begin, undefined, joined(["start"], args)),
+  pid: (id) => call("pid", id) ?? undefined,
   open(name, args, on) {
     const id = ++lastId;
     streams.set(id, on);

@@ -36,6 +36,7 @@
 //	host.start(name, ...args)       asks and gives a promise; the same names
 //	host.open(name, args, on)       begins something with events: on(event, ...values); gives an id
 //	host.send(id, event, ...values) says something to it
+//	host.pid(id)                    the process of a proc.spawn, undefined if it did not start
 //	host.close(id)                  ends it; no event follows
 //	host.ask(name, payload)         asks the daemon, gives a promise
 //	host.act(name, payload)         tells the daemon

@@ -145,6 +145,7 @@ class ChildProcess extends EventEmitter {
     const [name, list] = command(file, args, o);
     try {
       child.#id = host.open("proc.spawn", [name, list, { cwd: dirOf(o.cwd), env: envOf(o.env), detached: !!o.detached, stdio: [k0, k1, k2].map((k) => k === "ignore" ? "ignore" : "pipe") }], on);
+      child.pid = host.pid(child.#id);
       ready = true;
       for (const words of child.#queue.splice(0)) host.send(child.#id, ...words);
       if (k0 !== "pipe" && !k0.stream) host.send(child.#id, "stdinEnd");

@@ -86,9 +86,46 @@ module.exports = async (r, dir, out) => {
     assert.equal(new TextDecoder("gbk", { fatal: true }).decode(new Uint8Array([0xc4, 0xe3])), "你");
     for (const f of [() => r("zlib").brotliCompressSync("x"), () => r("zlib").brotliDecompressSync("x")]) assert.throws(f, /^Error: Brotli is not available in the built-in engine\. Use gzip/);
     assert.ok(navigator.hardwareConcurrency > 0);
+    assert.equal(typeof WebAssembly, "undefined");
     assert.match(navigator.userAgent, /^Node\.js\/\d+$/);
     assert.deepEqual(await Array.fromAsync({ length: 2, 0: "a", 1: Promise.resolve("b") }, (x, i) => x + i), ["a0", "b1"]);
     await assert.rejects(Array.fromAsync([1], "no"), TypeError);
+  });
+
+  await check("the process of spawn", async () => {
+    const { spawn } = r("child_process"), { once } = r("events");
+    const child = spawn("sh", ["-c", "echo $$"]), { pid } = child;
+    assert.ok(pid > 0);
+    let text = "";
+    child.stdout.on("data", (b) => { text += b; });
+    await once(child, "close");
+    assert.equal(text, `${pid}\n`);
+    assert.equal(child.pid, pid);
+    const none = spawn("no-such-program");
+    assert.equal(none.pid, undefined);
+    await once(none, "error").then(([e]) => assert.equal(e.code, "ENOENT"));
+  });
+
+  await check("using", async () => {
+    const order = [], named = (name) => ({ [Symbol.dispose]() { order.push(name); } });
+    {
+      using a = named("a");
+      using b = named("b");
+      order.push("body", typeof a, typeof b);
+    }
+    {
+      await using c = { async [Symbol.asyncDispose]() { order.push("c"); } };
+      order.push(typeof c);
+    }
+    assert.deepEqual(order, ["body", "object", "object", "b", "a", "object", "c"]);
+    assert.deepEqual([typeof Symbol.dispose, typeof Symbol.asyncDispose], ["symbol", "symbol"]);
+    let rang = false;
+    {
+      using timer = setTimeout(() => { rang = true; }, 1);
+      assert.equal(typeof timer[Symbol.dispose], "function");
+    }
+    await new Promise((f) => setTimeout(f, 2));
+    assert.equal(rang, false);
   });
 
   await check("crypto of the web", async () => {
