@@ -92,3 +92,23 @@ func TestWithinWhileLinksAreSwapped(t *testing.T) {
 	assert.NoFileExists(t, out+"/e/file")
 	assert.FileExists(t, in+"/d/e/file")
 }
+
+// TestWithinAfterSwap puts a link in the place of a directory right after a path through it was accepted.
+func TestWithinAfterSwap(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	in, out := filepath.Join(top, "in"), filepath.Join(top, "out")
+	for _, dir := range []string{in + "/d/e", out + "/e"} {
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+	}
+	for _, path := range []string{in + "/d/e", in + "/d"} {
+		_, _, err := Within(path+"/file", func(string) bool {
+			require.NoError(t, os.Rename(path, in+"/kept"))
+			require.NoError(t, os.Symlink(out, path))
+			return true
+		})
+		assert.ErrorIs(t, err, ErrLink, path)
+		require.NoError(t, os.Remove(path))
+		require.NoError(t, os.Rename(in+"/kept", path))
+	}
+}
