@@ -118,7 +118,7 @@ func TestNodeIsChosen(t *testing.T) {
 	require.Contains(t, w.ready.Errors[0].Message, "needs Node.js")
 	o.Engine = EngineNode
 	w = loadSpec(t, words.Spec{}, o, says("gate", `// tool_call`))
-	require.Contains(t, w.ready.Errors[0].Message, "no Node.js was found")
+	require.Contains(t, w.ready.Errors[0].Message, "Node.js was not found")
 	require.Equal(t, []string{"tool_call"}, w.ready.Errors[0].Gates)
 }
 
