@@ -134,8 +134,9 @@ func checkTampered(t *testing.T, paths []string) {
 	result := w.tool("mine", `{"a":"b"}`)
 	require.False(t, result.IsError, string(result.Result))
 	require.JSONEq(t, `{"content":[{"type":"text","text":"mine b"}],"details":{"list":["x","y"]}}`, string(result.Result))
-	w.tell(`{"type":"agent_end"}`)
-	regs := wait[words.Changed](w).Registrations
+	w.vm.Tell(w.id(), json.RawMessage(`{"type":"agent_end"}`))
+	regs := wait[words.Changed](w).Registrations // before the end of the event
+	wait[words.Told](w)
 	require.Subset(t, regs.Listens, []string{"tool_call", "tool_result", "user_bash", "agent_end"})
 	var names []string
 	for _, tool := range regs.Tools {
