@@ -143,6 +143,7 @@ func (h *Inline) findNode() (string, error) {
 		n.path = cmp.Or(os.Getenv("TROUPE_NODE"), "node")
 		version, err := versionOf(n.path, h.o.Guard)
 		if errors.Is(err, tools.ErrNoProgram) || errors.Is(err, os.ErrNotExist) {
+			//lint:ignore ST1005 Node.js is a name
 			n.path, n.err = "", errors.New("Node.js was not found in TROUPE_NODE or PATH")
 			return
 		}
