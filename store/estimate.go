@@ -132,6 +132,7 @@ func (v View) sizeOf(part []int32, compacted bool) (*contextSizer, error) {
 			s.edits[e.TargetID] = append(s.edits[e.TargetID], e.Replacement)
 		case protocol.Compaction:
 			last = n
+		default: // the index names no other kinds
 		}
 	}
 	if compacted {
