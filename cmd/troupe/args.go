@@ -231,16 +231,10 @@ func parseArgs(args []string) (*options, error) {
 			}
 			o.unknown = append(o.unknown, u)
 			continue
-		case f.arg == "" && inline:
-			return nil, fmt.Errorf("%s takes no value", name)
-		case f.arg != "" && !inline:
-			if i++; i == len(args) {
-				return nil, fmt.Errorf("%s needs a value: %s", name, f.arg)
-			}
-			v = args[i]
 		}
-		if err := f.value.set(v); err != nil {
-			return nil, badValue(name, v, err)
+		var err error
+		if i, err = f.set(name, v, inline, args, i); err != nil {
+			return nil, err
 		}
 	}
 	return o, nil

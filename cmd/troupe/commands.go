@@ -286,23 +286,33 @@ func takeFlags(args []string, sections []section) (rest []string, err error) {
 		}
 		name, v, inline := strings.Cut(args[i], "=")
 		f := flagNamed(name, sections)
-		switch {
-		case f == nil:
+		if f == nil {
 			rest = append(rest, args[i])
 			continue
-		case f.arg == "" && inline:
-			return nil, fmt.Errorf("%s takes no value", name)
-		case f.arg != "" && !inline:
-			if i++; i == len(args) {
-				return nil, fmt.Errorf("%s needs a value: %s", name, f.arg)
-			}
-			v = args[i]
 		}
-		if err := f.value.set(v); err != nil {
-			return nil, badValue(name, v, err)
+		if i, err = f.set(name, v, inline, args, i); err != nil {
+			return nil, err
 		}
 	}
 	return rest, nil
+}
+
+// set gives the flag args[i] its value: v, the text after its "=", if inline, else the next argument. It returns
+// the index of the last argument that belongs to the flag. name is the flag as it was written.
+func (f *flag) set(name, v string, inline bool, args []string, i int) (int, error) {
+	switch {
+	case f.arg == "" && inline:
+		return i, fmt.Errorf("%s takes no value", name)
+	case f.arg != "" && !inline:
+		if i++; i == len(args) {
+			return i, fmt.Errorf("%s needs a value: %s", name, f.arg)
+		}
+		v = args[i]
+	}
+	if err := f.value.set(v); err != nil {
+		return i, badValue(name, v, err)
+	}
+	return i, nil
 }
 
 // arguments takes the flags of a command out of its arguments and checks the others against the table of commands.

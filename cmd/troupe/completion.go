@@ -56,14 +56,14 @@ func completion(args []string) int {
 // candidate is a word that may stand where a completion is asked for.
 type candidate struct{ word, doc string }
 
-// complete returns what the last of some words may become. Bash splits words at "=", the other shells do not.
+// complete returns the candidates for the last of some words. Bash splits words at "=", the other shells do not.
 func complete(words []string) (list []candidate) {
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	all := commands()
 	given, last := words[:len(words)-1], words[len(words)-1]
-	before := "" // what a shell that does not split at "=" has before the value
+	before := "" // the flag and "=" before the value, in a shell that does not split there
 	if name, v, inline := strings.Cut(last, "="); inline && strings.HasPrefix(name, "-") {
 		before, given, last = name+"=", append(slices.Clone(given), name), v
 	}

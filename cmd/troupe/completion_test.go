@@ -19,7 +19,7 @@ func completed(line string) (words []string) {
 	return words
 }
 
-// TestComplete checks what the last word of a command line may become.
+// TestComplete checks the candidates for the last word of a command line.
 func TestComplete(t *testing.T) {
 	for line, want := range map[string][]string{
 		"cl":                       {"cluster"},

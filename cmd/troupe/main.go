@@ -127,7 +127,7 @@ func run(args []string) int {
 	return runOnce(o, cfg, log)
 }
 
-// refuse prints in one line what is wrong with the command line, and where the right form is
+// refuse prints one line that names the mistake in the command line and the help that has the right form
 // described. The exit code of pi is that of any other error.
 func refuse(err error) int {
 	program, hint, code := "troupe", " (try troupe --help)", exitUsage

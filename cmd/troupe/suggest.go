@@ -53,7 +53,7 @@ func typos(a, b string) int {
 	return min(last[len(b)], maxTypo+1)
 }
 
-// suggestion is an error that names what was probably meant, so that it needs no reference to the help.
+// suggestion is an error that proposes a similar word, so its text does not refer to the help.
 type suggestion struct{ error }
 
 // unknownOptionError is the error for an option that none of some flags is.
