@@ -186,7 +186,7 @@ type Catalog struct {
 	Unavailable map[string]string
 }
 
-// Credential is what opens a provider. Where several providers have the model that was asked for, the one with
+// Credential is the kind of authentication that a provider has. Where several providers have the model that was asked for, the one with
 // the smallest counts.
 type Credential uint8
 
@@ -253,7 +253,7 @@ func (c *Catalog) All() []*Model {
 // HasKey says whether there are credentials for a provider.
 func (c *Catalog) HasKey(provider string) bool { return c != nil && c.Keys[provider] }
 
-// Credential returns what opens a provider.
+// Credential returns the kind of authentication that a provider has.
 func (c *Catalog) Credential(provider string) Credential {
 	if !c.HasKey(provider) {
 		return NoCredential

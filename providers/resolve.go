@@ -184,7 +184,7 @@ func (r resolver) part(models []*protocol.Model, pattern string) *protocol.Model
 	return hits[0]
 }
 
-// rank orders models by what opens their providers, the smallest first. One that needs no key counts like one
+// rank orders models by the authentication of their providers, the smallest first. One that needs no key counts like one
 // that there is a key for.
 func (r resolver) rank(m *protocol.Model) protocol.Credential {
 	if by := r.c.Credential(m.Provider); by != protocol.CredentialNone {

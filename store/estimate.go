@@ -70,7 +70,7 @@ func (c *Context) Usage(window int64) protocol.ContextUsage {
 	return derived(u)
 }
 
-// derived fills in what follows from the rest.
+// derived sets the totals.
 func derived(u protocol.ContextUsage) protocol.ContextUsage {
 	u.TrailingTokens = u.Tokens - u.UsageTokens
 	if u.ContextWindow > 0 {
@@ -110,7 +110,7 @@ func (v View) Usage(window int64) (u protocol.ContextUsage, known bool, err erro
 type contextSizer struct {
 	size    protocol.ContextSize
 	edits   map[string][]json.RawMessage // replacements by the id of the entry they are about, in order
-	kept    bool                         // what comes was kept by the compaction
+	kept    bool                         // the next items were kept by the compaction
 	usage   int64                        // of the last answer that reports one, since the compaction
 	usageAt int                          // its place among the messages, -1 for none
 }
@@ -185,7 +185,7 @@ func (s *contextSizer) take(item contextItem) {
 	}
 }
 
-// reportedUsage is what an answer reports; 0 for one that failed, and other messages.
+// reportedUsage returns the usage that an answer reports; 0 for failed answers and other messages.
 func reportedUsage(m protocol.Message) int64 {
 	a, ok := m.(*protocol.AssistantMessage)
 	if !ok || a.StopReason == protocol.StopError || a.StopReason == protocol.StopAborted {

@@ -11,14 +11,14 @@ type TokenCounts struct {
 	Overhead int64   // tokens of a request beside its messages: the system prompt and the tools
 }
 
-// BudgetShare is what a child begins with of the budget of its tree.
+// BudgetShare is the part of its tree's budget that a child starts with.
 type BudgetShare struct {
 	Draws  Drawing     // whose budget it draws on
 	Counts TokenCounts // the parent's
 }
 
 const (
-	// reserveMargin is for what differs from the text that was counted last.
+	// reserveMargin allows for text that has more tokens a byte than the text that was counted last.
 	reserveMargin = 1.25
 	// maxTokenRatio is a token for each byte: no tokenizer makes more.
 	maxTokenRatio = 4

@@ -9,7 +9,7 @@ import (
 	"troupe/protocol"
 )
 
-// TestTokenCounts reserves for text by what a provider has counted of earlier text.
+// TestTokenCounts reserves tokens for text by the ratio that a provider counted for earlier text.
 func TestTokenCounts(t *testing.T) {
 	var c TokenCounts
 	first := protocol.ContextSize{Tokens: 1000}
@@ -33,7 +33,7 @@ func TestTokenCounts(t *testing.T) {
 	require.InDelta(t, 2.5, c.Ratio, 0.01, "an answer without a count changes nothing")
 }
 
-// TestCountsOfParents starts a child with what its parent knows of the provider's counts.
+// TestCountsOfParents starts a child with the ratio that a provider counted for its parent.
 func TestCountsOfParents(t *testing.T) {
 	w := newWorld(taskSettings(defaults()))
 	w.send(protocol.Prompt{Message: "go"})

@@ -37,7 +37,7 @@ type spans struct {
 // beginning is what comes before the answer to the first command: nothing.
 type beginning struct {
 	asked bool       // a command came
-	early []outgoing // what extensions had to say before that: it is told behind the first answer, unless that waits for them
+	early []outgoing // records of extensions before that; they follow the first answer, unless that waits for extensions
 	done  bool       // a command was executed, or has waited long enough for extensions
 }
 

@@ -72,8 +72,8 @@ func (s *Session) onFirstDue(c actor.Context) {
 	s.clients.flush(c.ActorSystem().Root)
 }
 
-// holdsFirst reports whether the first command of a session waits for its extensions whatever it is: in pi, what they
-// have to say at the start precedes the first answer.
+// holdsFirst reports whether the first command of a session waits for its extensions, whichever command it is. In pi,
+// records of session_start precede the first answer.
 func (s *Session) holdsFirst() bool {
 	return !s.clients.first.done && !s.rules.AnswersAtOnce && s.ext.pid != nil
 }
@@ -86,7 +86,7 @@ func (s *Session) busy() bool {
 }
 
 // waits says whether a command has to wait until the extensions are ready for it: one that
-// needs them, the first one, and those behind it, too, for an abort is about what was sent before it.
+// needs them, the first one, and every later one, because an abort concerns the commands before it.
 func (s *Session) waits(cmd protocol.Command) bool {
 	return s.busy() && (protocol.TraitsOf(cmd).Is(protocol.NeedsExtensions) || (s.holdsFirst() || len(s.ext.load.held) > 0) && !passes(cmd))
 }

@@ -526,7 +526,7 @@ func (s *Session) closeMachine(c actor.Context) {
 	s.step(c, core.Closing{
 		Abort: s.life.end.abort, Deaf: s.life.end.deaf, GoesOn: s.life.end.goesOn, Over: !s.life.end.final && !s.life.end.moves && s.file.Log != nil,
 	})
-	if s.life.end.abort { // the machine refuses what still waits for extensions
+	if s.life.end.abort { // the machine refuses commands that still wait for extensions
 		s.releaseHeldCommands(c)
 	}
 }

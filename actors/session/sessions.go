@@ -22,8 +22,8 @@ type sessions struct {
 	shared *Shared
 	made   int
 	table  map[string]*member
-	ending *actor.PID // is told when no session is left; nil until the end has begun
-	give   giving
+	ending *actor.PID // receives a message when no session is left; nil until the end has begun
+	give   memoryReturn
 
 	aborting bool // at the end runs are aborted
 
@@ -272,8 +272,8 @@ func (s *sessions) maybeNone(c actor.Context) {
 // back: they tend to come, and to fall asleep, together.
 const giveBackAfter = time.Second
 
-// giving is when memory is given back.
-type giving struct {
+// memoryReturn is the timer after which memory is returned to the system.
+type memoryReturn struct {
 	timer  *time.Timer // sends giveBackDue; nil until there is a reason
 	always bool        // also if it is little: sessions were opened or parked
 }

@@ -67,11 +67,11 @@ type Config struct {
 	ModelPatterns         []string      // --models
 	Confirm               []string      // tools that run only after the client confirmed
 	Durability            string        // process or sync
-	PermissionMode        string        // "" is what permissions.json says
+	PermissionMode        string        // "" for the mode in permissions.json
 	ApprovalTimeout       time.Duration // 0 for none
-	DenyUnattended        bool          // what nobody who is there can answer is answered no, though the session is retained
+	DenyUnattended        bool          // requests that no attached client can answer are denied, also in a retained session
 	AskTrust              bool          // clients are asked whether they trust a project
-	Sandbox               tools.Sandbox // of what sessions start, unless they want a stricter one
+	Sandbox               tools.Sandbox // of programs that sessions start, unless a session asks for a stricter one
 
 	Env     func(name string) string
 	Environ []string // of child processes, before secrets are taken out

@@ -143,7 +143,7 @@ type script struct {
 	asked int
 
 	commands map[string]schema.Example // sent, by id
-	shown    schema.Example            // what an example step records
+	shown    schema.Example            // the command and record of an example step
 }
 
 func newScript(t *testing.T, name string, args []string) *script {

@@ -19,7 +19,7 @@ var exampleLines []byte
 // records examples and checks them.
 type Example struct {
 	Name    string          `json:"name"`              // the command or event
-	Title   string          `json:"title,omitempty"`   // what it shows; "" for the usual case
+	Title   string          `json:"title,omitempty"`   // the case; "" for the usual one
 	From    string          `json:"from"`              // the test that records it
 	Command json.RawMessage `json:"command,omitempty"` // "" for events
 	Record  json.RawMessage `json:"record,omitempty"`  // "" for commands without a response

@@ -207,7 +207,7 @@ func (s *awsSigner) load(ctx context.Context) (*aws.Config, error) {
 	defer s.mu.Unlock()
 	if s.loaded == nil {
 		cfg, err := config.LoadDefaultConfig(ctx, s.options...)
-		if _, is := errors.AsType[config.SharedConfigProfileNotExistError](err); is && s.keys != nil { // AWS_PROFILE names none, which does not matter to who has keys
+		if _, is := errors.AsType[config.SharedConfigProfileNotExistError](err); is && s.keys != nil { // AWS_PROFILE names no profile, but there are keys
 			cfg, err = aws.Config{Region: s.region, Credentials: s.keys}, nil
 		}
 		if err != nil {

@@ -59,7 +59,7 @@ func (f *fakeAWS) proxy(r *http.Request) (*url.URL, error) {
 	return url.Parse(f.server.URL)
 }
 
-// take is what was asked since the last time.
+// take returns the requests since the last call.
 func (f *fakeAWS) take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,7 +140,7 @@ func (f *fakeAWS) verify(r *http.Request, body []byte, parts []string) {
 	assert.Equal(f.t, again.Header.Get("Authorization"), r.Header.Get("Authorization"))
 }
 
-// proof checks the signature of a proof, and is what it says but for the time and its name.
+// proof checks the signature of a proof and returns its claims, without time and id.
 func (f *fakeAWS) proof(text string) string {
 	parts := strings.Split(text, ".")
 	if !assert.Len(f.t, parts, 3) {

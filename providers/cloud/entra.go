@@ -48,7 +48,7 @@ var entraVariables = []string{
 
 // processVariables are read by Microsoft's library from the environment of the process alone.
 var processVariables = []string{
-	"AZURE_USERNAME", "AZURE_PASSWORD", "AZURE_TOKEN_CREDENTIALS", "AZURE_REGIONAL_AUTHORITY_NAME", "IDENTITY_ENDPOINT", "IDENTITY_HEADER",
+	"AZURE_USERNAME", "AZURE_PASSWORD", "AZURE_TOKEN_CREDENTIALS", "AZURE_REGIONAL_AUTHORITY_NAME", "MSAL_FORCE_REGION", "IDENTITY_ENDPOINT", "IDENTITY_HEADER",
 	"IDENTITY_SERVER_THUMBPRINT", "IMDS_ENDPOINT", "MSI_ENDPOINT", "MSI_SECRET", "DEFAULT_IDENTITY_CLIENT_ID", "AZURE_CONFIG_DIR", "AZD_CONFIG_DIR",
 }
 
@@ -231,7 +231,7 @@ func (t entraTransport) Do(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// secretsIn returns the secrets in a form, nil if there are none.
+// secretsIn returns the secrets in the form of a request, or nil if it has no secret.
 func secretsIn(r *http.Request) (secrets []string, err error) {
 	if r.Body == nil || r.Method != http.MethodPost {
 		return nil, nil

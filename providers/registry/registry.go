@@ -378,7 +378,7 @@ func (r *Registry) open(catalog *protocol.Catalog, provider string, models []*pr
 	}
 }
 
-// credential returns what opens a provider, as far as that shows without running commands.
+// credential returns the kind of authentication of a provider, without running commands to find out.
 func (r *Registry) credential(provider string, models []*protocol.Model) protocol.Credential {
 	models = slices.DeleteFunc(slices.Clone(models), func(m *protocol.Model) bool { return m.API == protocol.VirtualAPI })
 	env := r.secrets.lookup(r.auth.Entries[provider].Env)

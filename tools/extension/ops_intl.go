@@ -81,7 +81,7 @@ func localZone() string {
 //go:embed locales/locales.txt
 var locales string
 
-// localeRecord returns the record of a locale as JSON, "" if there is none. A language alone means the first of its
+// localeRecord returns the record of a locale as JSON, or "" for an unknown locale. A language alone means the first of its
 // locales.
 func localeRecord(tag string) string {
 	switch tag {

@@ -11,7 +11,7 @@ import (
 )
 
 // Example records a response or an event for the protocol reference, or checks that the recorded one
-// has the same form. title says what it shows; "" is the usual case.
+// has the same form. title names the case; "" for the usual one.
 func (c *Client) Example(record gjson.Result, title string) {
 	c.T.Helper()
 	e := schema.Example{Name: record.Get("type").Str, Title: title, From: "actors/scenario " + c.T.Name(), Record: json.RawMessage(record.Raw)}

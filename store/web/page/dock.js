@@ -22,7 +22,7 @@ function linesOf({ diff, paths }) {
   return named ? lines.slice(2) : lines;
 }
 
-// reasonOf says why a call is asked about.
+// reasonOf returns the reason why a call needs approval.
 function reasonOf(why) {
   const mode = /^the permission mode is (\w+)$/.exec(str(why?.reason))?.[1];
   if (mode) return ["Permission mode: ", permissionModes.find(([m]) => m === mode)?.[1] ?? mode];

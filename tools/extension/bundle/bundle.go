@@ -217,7 +217,7 @@ const (
 
 type builder struct {
 	Options
-	shallow bool // leave out what is imported when the script runs
+	shallow bool // leave out modules that are imported when the script runs
 
 	mu      sync.Mutex // esbuild calls from many goroutines
 	bundle  Bundle

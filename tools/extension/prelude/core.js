@@ -2137,7 +2137,7 @@ const dispatch = {
   flush,
 };
 
-// lock fixes what the engine itself looks up when a promise is awaited, resolved or returned, so that
+// lock fixes the properties that the engine looks up when a promise is awaited, resolved or returned, so that
 // no extension can put its own answer in place of another's: Promise.prototype.then and constructor,
 // Promise[Symbol.species], then of any object, and toJSON of arrays and functions. An assignment to
 // Promise.prototype.then has no effect, which is gentler on packages that wrap it than an error.
